@@ -109,7 +109,7 @@ def whole_step(case: Case) -> tuple[float, float]:
     """Return the processor seconds of one gradient, compiled and by torch."""
     network, weights, batch = material(case)
     built = plugins.load("models", case.model, dict(case.settings)).build(case.shape, CLASSES)
-    other = trainable(built, case.shape).samples_apart  # what a machine without a compiler does
+    other = trainable(built, case.shape).other  # what a machine without a compiler does
     both = [lambda: network.gradients(weights, batch), lambda: other.gradients(weights, batch)]
     ours, theirs = in_turn(both)
     return ours, theirs

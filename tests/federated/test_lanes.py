@@ -3,6 +3,7 @@
 import ctypes
 import logging
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -168,6 +169,33 @@ def test_models_give_the_same_bytes_alone_and_together():
     for model in range(3):
         _, alone = lanes.gradients({key: value[model : model + 1] for key, value in weights.items()}, batch)
         assert all(torch.equal(alone[key][0], together[key][model]) for key in weights)
+
+
+@needs_compiler
+@pytest.mark.parametrize("spoil", [
+    lambda weights, batch: (weights, replace(batch, labels=batch.labels + 10)),
+    lambda weights, batch: (weights, replace(batch, labels=batch.labels - 10)),
+    lambda weights, batch: (weights, replace(batch, images=batch.images[..., :-1])),
+    lambda weights, batch: (weights, replace(batch, images=batch.images.float())),
+    lambda weights, batch: (weights, replace(batch, labels=batch.labels.int())),
+    lambda weights, batch: ({name: value.float() for name, value in weights.items()}, batch),
+    lambda weights, batch: ({name: value.to("meta") for name, value in weights.items()}, batch),
+])  # fmt: skip
+def test_nothing_is_read_or_written_beyond_a_tensor(spoil):
+    _, form, weights, batch = material("cnn-small", 1, 1, 5)
+    weights, batch = spoil(weights, batch)
+    with pytest.raises(ValueError, match=r"compiled steps take|images of|labels from"):
+        form.gradients(weights, batch)
+
+
+@needs_compiler
+def test_what_lies_on_another_device_is_left_to_the_form_that_needs_no_compiler():
+    form = forms.trainable(build("cnn-mnist"), SHAPE)
+    weights = {name: value[None].to("meta") for name, value in build("cnn-mnist").state_dict().items()}
+    images, labels = torch.zeros(1, 4, *SHAPE, device="meta"), torch.zeros(1, 4, dtype=torch.int64, device="meta")
+    loss, gradients = form.gradients(weights, Batch(images, labels, {}))
+    assert {value.device.type for value in (loss, *gradients.values())} == {"meta"}
+    assert form.logits(weights, images, {}).device.type == "meta"
 
 
 @pytest.mark.parametrize("change", [

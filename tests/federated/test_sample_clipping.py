@@ -97,7 +97,7 @@ def test_equals_a_loop_over_single_samples(name, groups, part):
     batch, weights = batch_of(groups), channels_last(stacked(modules))
     before = {key: value.clone() for key, value in weights.items()}
     form = trainable(deepcopy(modules[0]), SHAPE)
-    assert type(getattr(form, "samples_apart", form)) is FORMS[name]
+    assert type(getattr(form, "other", form)) is FORMS[name]
     names = list(weights)
     shared = {
         "all": names, "extractor": names[:1], "weights": [n for n in names if n.endswith("weight")], "nothing": []

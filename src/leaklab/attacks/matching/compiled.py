@@ -13,15 +13,15 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from leaklab.models.lanes.calls import TYPES, Opened, Trials
+from leaklab.models.lanes.calls import Opened, Trials, is_ours
 from leaklab.models.lanes.description import Description, fits_lanes
 
 
 def can_be_compiled(network: nn.Sequential) -> bool:
     """Whether the library knows the network behind the layers that only prepare its images."""
     values = list(network.state_dict().values())
-    known = all(value.device.type == "cpu" and value.dtype in TYPES for value in values)
-    return known and fits_lanes(_apart(network)[1])
+    alike = len({value.dtype for value in values}) == 1 and all(map(is_ours, values))
+    return alike and fits_lanes(_apart(network)[1])
 
 
 def _apart(network: nn.Sequential) -> tuple[list[nn.Module], nn.Sequential]:

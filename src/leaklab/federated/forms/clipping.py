@@ -168,8 +168,8 @@ def clipped_gradients(
 
 def _apart(network: TrainableNetwork) -> TrainableNetwork:
     """Return the form that has the gradient of each sample: compiled steps have sums alone."""
-    if isinstance(network, LanesNetwork) and network.samples_apart is not None:
-        apart: TrainableNetwork = network.samples_apart
+    if isinstance(network, LanesNetwork) and network.other is not None:
+        apart: TrainableNetwork = network.other
         return apart
     return network
 

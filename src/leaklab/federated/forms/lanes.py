@@ -29,23 +29,27 @@ class LanesNetwork:
     Attributes:
         dropouts: the dropout layers by name.
         buffers: none.
-        samples_apart: the form for what bounds the gradient of each sample: here they are never apart.
+        other: the form that needs no compiler: for what lies on another device, and for what bounds the gradient of
+            each sample, as here they are never apart.
     """
 
     buffers: tuple[str, ...] = ()
 
     def __init__(
-        self, network: nn.Sequential, input_shape: Shape, library: ctypes.CDLL, other: Other | None = None
+        self, network: nn.Sequential, input_shape: Shape, library: ctypes.CDLL, make_other: Other | None = None
     ) -> None:
-        """Describe ``network``, for which ``fits_lanes`` holds; ``other`` makes a form that needs no compiler."""
+        """Describe ``network``, for which ``fits_lanes`` holds; ``make_other`` makes the other form."""
         self.dropouts: Mapping[str, DropoutSite] = dropout_sites(network, input_shape)
         self._descriptions = {dropping: Description.of(network, input_shape, dropping) for dropping in (False, True)}
-        self.samples_apart = other(network, input_shape) if other else None
+        self.other = make_other(network, input_shape) if make_other else None
         self._opened = calls.Opened(library)
 
     @torch.no_grad()
     def logits(self, weights: Weights, images: Tensor, masks: Mapping[str, Tensor]) -> Tensor:
         """Return the outputs [M, classes, B] in evaluation state; see ``StackedNetwork.logits``."""
+        if self.other is not None and not calls.is_ours(images):
+            outputs: Tensor = self.other.logits(weights, images, masks)
+            return outputs
         description, parts = self._descriptions[False], torch.split(images, IMAGES, 1)
         return torch.cat([calls.outputs(self._opened, description, weights, part) for part in parts], 2)
 
@@ -54,6 +58,9 @@ class LanesNetwork:
         self, weights: Weights, batch: Batch, wanted: Collection[str] | None = None
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Return each model's mean cross-entropy [M] and its gradient by name, [M, ...]."""
+        if self.other is not None and not calls.is_ours(batch.images):
+            found: tuple[Tensor, dict[str, Tensor]] = self.other.gradients(weights, batch, wanted)
+            return found
         names = [name for name in weights if wanted is None or name in wanted]
         description = self._descriptions[bool(batch.masks)]
         return calls.gradients(self._opened, description, weights, batch.images, batch.labels, batch.masks, names)

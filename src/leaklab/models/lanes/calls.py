@@ -45,14 +45,30 @@ class Opened:
         return self._open[key]
 
 
-def at(tensor: Tensor) -> ctypes.c_void_p:
-    """Return the place of a contiguous tensor's first number."""
-    return ctypes.c_void_p(tensor.data_ptr())
+def at(tensor: Tensor, dtype: torch.dtype) -> ctypes.c_void_p:
+    """Return the place of a contiguous tensor's first number.
+
+    Raises:
+        ValueError: it lies on another device, is not contiguous or of another type: the library would read elsewhere.
+    """
+    return ctypes.c_void_p(_place(tensor, dtype))
 
 
-def places(tensors: Sequence[Tensor | None]) -> ctypes.Array[ctypes.c_void_p]:
-    """Return the places of contiguous tensors; 0 for None."""
-    return (ctypes.c_void_p * max(1, len(tensors)))(*(None if one is None else one.data_ptr() for one in tensors))
+def places(tensors: Sequence[Tensor | None], dtype: torch.dtype) -> ctypes.Array[ctypes.c_void_p]:
+    """Return the places of contiguous tensors; 0 for None. Raises as ``at``."""
+    return (ctypes.c_void_p * max(1, len(tensors)))(*(None if one is None else _place(one, dtype) for one in tensors))
+
+
+def _place(tensor: Tensor, dtype: torch.dtype) -> int:
+    if not is_ours(tensor) or tensor.dtype != dtype or not tensor.is_contiguous():
+        given = f"{tensor.dtype} on {tensor.device}"
+        raise ValueError(f"compiled steps take contiguous {dtype} on the processor, not {given}")
+    return tensor.data_ptr()
+
+
+def is_ours(tensor: Tensor) -> bool:
+    """Whether the library can read a tensor at all."""
+    return tensor.device.type == "cpu" and tensor.dtype in (*TYPES, torch.int64)
 
 
 def sizes(tensors: Sequence[Tensor]) -> ctypes.Array[ctypes.c_int64]:
@@ -80,13 +96,29 @@ def gradients(
     factors = [masks[name].to(images.dtype).contiguous() for name in description.masks if description.drops]
     found = {name: torch.empty_like(held[description.names.index(name)]) for name in wanted}
     models, (groups, size) = len(held[0]), labels.shape
-    losses, own = images.new_empty(models), TYPES[images.dtype]
+    losses, own, of = images.new_empty(models), TYPES[images.dtype], images.dtype
+    _check(description, images, labels)
     getattr(opened.library, f"gradients_{own}")(
-        opened.get(own, description.layers, size), models, models // groups, at(images), at(labels),
-        ctypes.c_int64(size), len(factors), places(factors), sizes(factors), len(held), places(held), sizes(held),
-        places([found.get(name) for name in description.names]), at(losses), _lowest(description, wanted),
+        opened.get(own, description.layers, size), models, models // groups, at(images, of), at(labels, torch.int64),
+        ctypes.c_int64(size), len(factors), places(factors, of), sizes(factors), len(held), places(held, of),
+        sizes(held), places([found.get(name) for name in description.names], of), at(losses, of),
+        _lowest(description, wanted),
     )  # fmt: skip
     return losses, found
+
+
+def _check(description: Description, images: Tensor, labels: Tensor | None = None) -> None:
+    """Refuse what the library would read or write beyond: it knows no sizes but those of its layers.
+
+    Raises:
+        ValueError: images of another size, or labels that are no classes.
+    """
+    first, last = description.layers[0], description.layers[-1]
+    wanted = (first.channels, first.high, first.wide)
+    if tuple(images.shape[2:]) != wanted:
+        raise ValueError(f"images of {tuple(images.shape[2:])} before a network for {wanted}")
+    if labels is not None and labels.numel() and not 0 <= int(labels.min()) <= int(labels.max()) < last.outputs:
+        raise ValueError(f"labels from {int(labels.min())} to {int(labels.max())} of {last.outputs} classes")
 
 
 def _lowest(description: Description, names: Collection[str]) -> int:
@@ -97,13 +129,14 @@ def _lowest(description: Description, names: Collection[str]) -> int:
 
 def outputs(opened: Opened, description: Description, weights: Tensors, images: Tensor) -> Tensor:
     """Return the outputs [M, classes, B] for images [G, B, C, H, W]."""
-    images, own = images.contiguous(), TYPES[images.dtype]
+    images, own, of = images.contiguous(), TYPES[images.dtype], images.dtype
+    _check(description, images)
     held = [weights[name].contiguous() for name in description.names]
     models, (groups, batch) = len(held[0]), images.shape[:2]
     found = images.new_empty(models, description.layers[-1].outputs, batch)
     getattr(opened.library, f"outputs_{own}")(
-        opened.get(own, description.layers, batch), models, models // groups, at(images), len(held), places(held),
-        sizes(held), at(found),
+        opened.get(own, description.layers, batch), models, models // groups, at(images, of), len(held),
+        places(held, of), sizes(held), at(found, of),
     )  # fmt: skip
     return found
 
@@ -113,7 +146,8 @@ class Trials:
 
     def __init__(self, opened: Opened, description: Description, weights: Sequence[Tensor], images: Tensor) -> None:
         """Take the weights in the description's order, and images [T, B, C, H, W]."""
-        self._opened, self._library, self._own = opened, opened.library, TYPES[images.dtype]
+        _check(description, images)
+        self._opened, self._library, self._own, self._of = opened, opened.library, TYPES[images.dtype], images.dtype
         self._handle = opened.get(f"trials_{self._own}", description.layers, *images.shape[:2])
         self._weights = [value.contiguous() for value in weights]
         self._sizes = (ctypes.c_int64 * len(self._weights))(*(value.numel() for value in self._weights))
@@ -128,8 +162,9 @@ class Trials:
         found = [value.new_empty(len(images), *value.shape) for value in self._weights]
         self._opened.asked[self._handle.value] = self
         getattr(self._library, f"trial_gradients_{self._own}")(
-            self._handle, at(images), at(targets), len(found), places(self._weights), self._sizes, places(found)
-        )
+            self._handle, at(images, self._of), at(targets, self._of), len(found), places(self._weights, self._of),
+            self._sizes, places(found, self._of),
+        )  # fmt: skip
         return found
 
     def derivatives(self, images: Tensor, targets: Tensor, outer: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
@@ -142,6 +177,7 @@ class Trials:
         by_images, by_targets = torch.empty_like(images), torch.empty_like(targets)
         given = [value.contiguous() for value in outer]
         getattr(self._library, f"trial_derivatives_{self._own}")(
-            self._handle, at(targets), places(self._weights), self._sizes, places(given), at(by_images), at(by_targets)
-        )
+            self._handle, at(targets, self._of), places(self._weights, self._of), self._sizes,
+            places(given, self._of), at(by_images, self._of), at(by_targets, self._of),
+        )  # fmt: skip
         return by_images, by_targets
