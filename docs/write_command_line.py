@@ -28,7 +28,8 @@ the scale has no verdicts yet, the claims that rest on the item alone are judged
 names the page of your own items.
 
 **For programs.** `leaklab items`, `leaklab plan`, `leaklab report`, `leaklab audit` and `leaklab trace` with `--json`
-print JSON and nothing else; an audit that fails ends with status 1, as without. What is piped is not cut to the width of a terminal.
+print JSON and nothing else; an audit that fails ends with status 1, as without. What is piped is not cut to the width
+of a terminal.
 
 **Completion.** `leaklab --install-completion` sets up the shell that you use (bash, zsh, fish or PowerShell), which
 then completes commands, options, scales, papers and items; `leaklab --show-completion` only prints what it would add.

@@ -20,8 +20,8 @@ TITLES = {
 INTRO = """# Operation
 
 Figures of running the workflow, each by a command of this folder: `make chaos` for the faults, `PYTHONPATH=benchmarks \
-.venv/bin/python -m operations` for planning, commands that look, audit and overhead, `-m campaign` for the makespan. A command writes its \
-table here, and this page is made from all tables that are there."""
+.venv/bin/python -m operations` for planning, commands that look, audit and overhead, `-m campaign` for the makespan. \
+A command writes its table here, and this page is made from all tables that are there."""
 
 
 def write_page(folder: Path = FOLDER) -> str:
