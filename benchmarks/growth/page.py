@@ -113,10 +113,12 @@ def _reason(own: pd.DataFrame) -> str:
         return " Not profiled yet."
     step = own["value"].iloc[0] / own["value_before"].iloc[0]
     before, after = (float((own[f"calls{of}"] * own[f"milliseconds{of}"]).sum()) for of in ("_before", ""))
-    often = float(own["calls"].iloc[0] / max(1, own["calls_before"].iloc[0]))
+    first = own.iloc[0]
+    often = first["calls"] / max(1, first["calls_before"])
+    longer = first["milliseconds"] / first["milliseconds_before"] if first["milliseconds_before"] else float("nan")
     said = (
-        f" For {step:g} times as much these functions take {after / before:.2g} times as long; "
-        f"`{own['function'].iloc[0]}` is called {often:.2g} times as often."
+        f" For {step:g} times as much these functions take {after / before:.2g} times as long: `{first['function']}` "
+        f"is called {often:.2g} times as often, and a call takes {longer:.2g} times as long."
     )
     if after / before < step**LINEAR:
         return f"{said} So the work itself is linear: what bends the curve is the scatter of its small points."

@@ -51,7 +51,7 @@ class ExactBatch:
             others are completed to the rank of the batch before it is read, see ``first_layer/completion``.
     """
 
-    traits: ClassVar[AttackTraits] = AttackTraits(update_seconds=0.03)
+    traits: ClassVar[AttackTraits] = AttackTraits(update_seconds=0.01, batch_power=1.5)
 
     requirements: ClassVar[Requirements] = Requirements(
         facts=SAMPLES,

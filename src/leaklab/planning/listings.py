@@ -114,13 +114,14 @@ def _listing(title: str, of: str, parts: Mapping[str, Sequence[Job]], jobs: Sequ
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for column in (of, *COLUMNS, *([GPU_COLUMN] if gpu else [])):
         table.add_column(column, justify="left" if column == of else "right", no_wrap=True)
-    for place, (part, own) in enumerate(parts.items(), 1):
-        table.add_row(part, *_amounts(estimate(own, lock, device), gpu), end_section=place == len(parts))
+    costs = {part: estimate(own, lock, device) for part, own in parts.items()}
+    for place, (part, cost) in enumerate(costs.items(), 1):
+        table.add_row(part, *_amounts(cost, gpu), end_section=place == len(parts))
     total = estimate(jobs, lock, device)
     table.add_row("total", *_amounts(total, gpu))
     content = {
         "of": title.partition(":")[0],
-        of + "s": [{of: part, **asdict(estimate(own, lock, device))} for part, own in parts.items()],
+        of + "s": [{of: part, **asdict(cost)} for part, cost in costs.items()],
         "total": asdict(total),
         "data": {dataset: _where(dataset) for dataset in datasets_of(jobs)},
         "command": command,
