@@ -189,9 +189,10 @@ def test_nothing_is_read_or_written_beyond_a_tensor(spoil):
 
 
 @needs_compiler
-def test_what_lies_on_another_device_is_left_to_the_form_that_needs_no_compiler():
-    form = forms.trainable(build("cnn-mnist"), SHAPE)
-    weights = {name: value[None].to("meta") for name, value in build("cnn-mnist").state_dict().items()}
+@pytest.mark.parametrize("name", ["cnn-mnist", "cnn-small"])  # written out, and by autograd
+def test_what_lies_on_another_device_is_left_to_the_form_that_needs_no_compiler(name):
+    form = forms.trainable(build(name), SHAPE)
+    weights = {key: value[None].to("meta") for key, value in build(name).state_dict().items()}
     images, labels = torch.zeros(1, 4, *SHAPE, device="meta"), torch.zeros(1, 4, dtype=torch.int64, device="meta")
     loss, gradients = form.gradients(weights, Batch(images, labels, {}))
     assert {value.device.type for value in (loss, *gradients.values())} == {"meta"}

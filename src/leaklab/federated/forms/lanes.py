@@ -44,16 +44,15 @@ class LanesNetwork:
         self.other = make_other(network, input_shape) if make_other else None
         self._opened = calls.Opened(library)
 
-    @torch.no_grad()
     def logits(self, weights: Weights, images: Tensor, masks: Mapping[str, Tensor]) -> Tensor:
         """Return the outputs [M, classes, B] in evaluation state; see ``StackedNetwork.logits``."""
         if self.other is not None and not calls.is_ours(images):
             outputs: Tensor = self.other.logits(weights, images, masks)
             return outputs
         description, parts = self._descriptions[False], torch.split(images, IMAGES, 1)
-        return torch.cat([calls.outputs(self._opened, description, weights, part) for part in parts], 2)
+        with torch.no_grad():
+            return torch.cat([calls.outputs(self._opened, description, weights, part) for part in parts], 2)
 
-    @torch.no_grad()
     def gradients(
         self, weights: Weights, batch: Batch, wanted: Collection[str] | None = None
     ) -> tuple[Tensor, dict[str, Tensor]]:
@@ -63,7 +62,8 @@ class LanesNetwork:
             return found
         names = [name for name in weights if wanted is None or name in wanted]
         description = self._descriptions[bool(batch.masks)]
-        return calls.gradients(self._opened, description, weights, batch.images, batch.labels, batch.masks, names)
+        with torch.no_grad():
+            return calls.gradients(self._opened, description, weights, batch.images, batch.labels, batch.masks, names)
 
     def layers(self, dropping: bool) -> list[Layer]:
         """Return the layers as the library takes them."""
