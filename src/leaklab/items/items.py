@@ -276,8 +276,7 @@ def load_items(root: Path = ITEMS) -> Mapping[str, Item]:
     if not paths:
         raise UserError(f"no items below {root}: run from the project's root folder")
     read = read_models(paths, Item, load_item, KEPT / "items.json")
-    items = sorted(read, key=lambda i: (places[i.paper], i.number, i.item))
-    return {item.key: item for item in items}
+    return {item.key: item for item in sorted(read, key=lambda i: (places[i.paper], i.number, i.item))}
 
 
 def find_item(name: str, items: Mapping[str, Item]) -> Item:
