@@ -77,7 +77,7 @@ def test_it_costs_what_small_jobs_cost_until_somebody_measures_it(plan_of, tmp_p
     monkeypatch.chdir(tmp_path)
     assert Cut.of(jobs[0], Device("cuda", "a GPU", {"train/mlp": 0.5})).pieces == 1
     found = estimate(jobs)
-    assert (found.seconds, found.memory_mb, found.gpu_seconds) == (10.0, 2000, 0.0)
+    assert (found.seconds, found.memory_mb, found.gpu_seconds) == (10.0, 2500, 0.0)
 
 
 def test_nothing_but_its_rows_is_checked_of_it(plan_of):
