@@ -81,8 +81,9 @@ def _again(again: pd.DataFrame) -> list[str]:
     heads = ["", "with", "s before", "s", "times faster", "same bytes"]
     return [
         "## Jobs, before and after",
-        "Processor seconds of a job without imports, the least of some runs by either code in turn "
-        "(`--again`, see the head of `__main__.py`); many are cut short by fewer iterations or rounds. Same bytes: all "
-        f"runs by both codes wrote the same files. Commits are in [{AGAIN}]({AGAIN}).",
+        "Processor seconds of a job, without what a fork of the call's server has imported; the least of some runs by "
+        "either code in turn (`--again`, see the head of `__main__.py`). Many are cut short by fewer iterations or "
+        "rounds. Same bytes: all runs by both codes wrote the same files. A machine that others use makes the same run "
+        f"longer or shorter: ratios near 1 say nothing. Commits are in [{AGAIN}]({AGAIN}).",
         markdown(heads, lines),
     ]
