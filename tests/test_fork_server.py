@@ -1,6 +1,5 @@
 """A fork of the call's server is the process that ``python -m`` would have started, and none lives for nobody."""
 
-import importlib
 import json
 import os
 import signal
@@ -224,16 +223,6 @@ class TestWithoutAServer:
         fork_server.start(fork_server.LEAST_JOBS)
         assert not fork_server.HELD
         assert fork_server.ADDRESS not in os.environ
-
-
-def test_forks_keep_freed_memory_as_trainings_do(folder, monkeypatch):
-    """By default large tensors go back to the system, which clears them for every evaluation of an attack anew."""
-    (folder / "pandas.py").write_text("def keep_freed_memory():\n    open('asked', 'w').close()\n")
-    monkeypatch.chdir(folder)
-    with started(folder, monkeypatch):
-        until((folder / "asked").exists)
-    modules = [importlib.import_module(name) for name in fork_server.IMPORTED]
-    assert any(hasattr(module, fork_server.KEEPS_MEMORY) for module in modules)
 
 
 def test_all_that_it_imports_is_there():

@@ -23,7 +23,9 @@ CHILD = """
 import importlib, json, resource, runpy, sys
 from leaklab import fork_server
 for name in fork_server.IMPORTED:
-    getattr(importlib.import_module(name), getattr(fork_server, "KEEPS_MEMORY", ""), int)()
+    importlib.import_module(name)
+if hasattr(fork_server, "keep_freed_memory"):
+    fork_server.keep_freed_memory()
 module, *sys.argv[1:] = sys.argv[1:]
 def used():
     own = resource.getrusage(resource.RUSAGE_SELF)

@@ -34,14 +34,11 @@ QUEUE = 1000
 HELD: list[object] = []
 """Keeps the pipe to the server open until this process ends."""
 
-KEEPS_MEMORY = "keep_freed_memory"
-"""A function of a module, which the server calls once it has imported it."""
-
 # What the server has imported, dear and common modules first; forks are made between any two of them.
 IMPORTED = (
-    "torch", "pandas", "leaklab.federated.forms.dense", "leaklab.steps.capture_updates", "leaklab.steps.run_attack",
-    "leaklab.steps.score_attack", "leaklab.steps.train_federated", "leaklab.steps.check_theory",
-    "leaklab.steps.make_table", "leaklab.steps.make_figure", "seaborn", "torchvision", "torchmetrics.functional.image",
+    "torch", "pandas", "leaklab.steps.capture_updates", "leaklab.steps.run_attack", "leaklab.steps.score_attack",
+    "leaklab.steps.train_federated", "leaklab.steps.check_theory", "leaklab.steps.make_table",
+    "leaklab.steps.make_figure", "seaborn", "torchvision", "torchmetrics.functional.image",
 )  # fmt: skip
 
 
@@ -149,9 +146,7 @@ class Server:
 
         for name in IMPORTED:
             try:
-                module = importlib.import_module(name)
-                # a fork takes over how its memory is handed out: what is freed is kept, as in a training
-                getattr(module, KEEPS_MEMORY, int)()
+                importlib.import_module(name)
             except Exception:  # noqa: BLE001  the job that needs it says what is wrong
                 continue
             gc.freeze()  # a collection in a fork would copy all that is shared
