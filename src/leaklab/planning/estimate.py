@@ -89,12 +89,11 @@ def shares_of(jobs: Sequence[Job]) -> dict[str, float]:
 
     What the jobs of a plan take at most has all rounds: a shorter training may be made later, or elsewhere.
     """
-    trainings = {job.name: job for job in jobs if isinstance(job.spec, TrainSpec)}
-    before = shorter_trainings(Plan({}, {TrainSpec.stage: trainings}))
+    found = ((job, job.spec) for job in jobs)
+    trainings = {job.name: (job, spec) for job, spec in found if isinstance(spec, TrainSpec)}
+    before = shorter_trainings(Plan({}, {TrainSpec.stage: {name: job for name, (job, _) in trainings.items()}}))
     return {
-        name: 1 - before[name].rounds_done / job.spec.rounds_done
-        for name, job in trainings.items()
-        if name in before and isinstance(job.spec, TrainSpec)
+        name: 1 - before[name].rounds_done / spec.rounds_done for name, (_, spec) in trainings.items() if name in before
     }
 
 
