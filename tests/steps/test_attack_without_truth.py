@@ -105,7 +105,7 @@ def words(rule):
 def attack(folder, hidden, rule_texts):
     """Run the rule's command in a folder, with an environment that knows no other place of the project."""
     kept = ("PATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "OMP_NUM_THREADS")
-    home = {"HOME": str(folder), "TMPDIR": str(folder), "PYTHONPATH": str(SOURCE)}
+    home = {"HOME": str(folder), "TMPDIR": str(folder), "PYTHONPATH": str(SOURCE), "LEAKLAB_COMPILER": "off"}
     environment = {name: os.environ[name] for name in kept if name in os.environ} | home
     done = subprocess.run(
         [sys.executable, "-c", GUARD, str(hidden), *words(rule_texts["run_attack"])],
