@@ -39,6 +39,7 @@ ATTACKS = [
     ("analytic", {}, {"model": PERCEPTRON}),
     ("annealed-map", STAGES, BATCH),
     ("annealed-map", {**STAGES, "matching": "unrolled"}, {**BATCH, **STEPS}),
+    ("narrow-map", {"label_rule": "known"}, BATCH),
     ("annealed-sum", {"stages": 2}, {**BATCH, "defense": "masked-sum"}),
     ("csdlg", {}, {**ONE, **STEPS}),
     ("csdlg", {"optimizer": "signed-adam", "total_variation": 0.01, "dummy": "client"}, {**BATCH, **STEPS}),
@@ -62,8 +63,8 @@ ATTACKS = [
 ]
 OF_POOLS = ("pool-peel", "pool-peel-smooth")
 RESIDUAL = "residual-peel"
-SLOW = {"dlg", "idlg", "csdlg", "delta-dlg", "annealed-likelihood", "annealed-map", "annealed-sum"}
-GENERATIVE = {"annealed-likelihood", "annealed-map", "annealed-sum", "ggl", "head-lookup"}
+SLOW = {"dlg", "idlg", "csdlg", "delta-dlg", "annealed-likelihood", "annealed-map", "annealed-sum", "narrow-map"}
+GENERATIVE = {"annealed-likelihood", "annealed-map", "annealed-sum", "ggl", "head-lookup", "narrow-map"}
 
 # transform -> attack, and the capture
 LIKELIHOOD = {"name": "annealed-likelihood", **STAGES}

@@ -24,6 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
+from leaklab.models.lanes.library import library
 from leaklab.records.errors import UserError
 
 SECONDS, BYTES = 25.0, 6 << 30
@@ -204,8 +205,10 @@ def main() -> None:
     assert task in TASKS, task
     module, _, name = task.partition(":")
     arguments = json.loads(sys.stdin.read())
+    function = getattr(importlib.import_module(module), name)
+    library()  # a guest may open nothing, and its network's compiled steps are not to be looked for on its account
     with os.fdopen(told, "w") as out:
-        _answer(getattr(importlib.import_module(module), name), arguments, memory, out)
+        _answer(function, arguments, memory, out)
         out.flush()
         os._exit(0)  # threads and exit handlers of a guest are not waited for
 
