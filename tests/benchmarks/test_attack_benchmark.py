@@ -31,7 +31,7 @@ from speed.processes import FailedError
 PYTHON = Path(sys.executable)
 DLG = replace(WORKLOADS[0], name="tiny-dlg", trials=2, iterations=INNER, image_shape=(3, 8, 8))
 IG = replace(DLG, name="tiny-ig", attack="ig", model="resnet-small", iterations=3, fewest=1.0)
-OUR, PLAIN, PEER = CONTESTANTS
+OUR, _, PLAIN, PEER = CONTESTANTS
 COST = StepCost(flop=1_000_000, parameters=1)
 
 
@@ -265,7 +265,7 @@ def test_contestants_take_turns_and_a_missing_peer_is_one_clear_line(materials, 
     monkeypatch.setattr(contest, "measured", pretended)
     monkeypatch.setattr(shared_contest, "output", lambda *given, limit: {"sgemm": 100.0})
     results = hold(heat_of, [DLG], CONTESTANTS, repeats=2, limit=1, interpreter=interpreter)
-    assert order == ["ours", "plain", "ours"]
+    assert order == ["ours", "without_compiler", "plain", "ours", "without_compiler"]
     assert results.failures == {
         (DLG.name, PEER.name): "not installed: no matching distribution",
         (DLG.name, "plain"): "failed: void: did 1 iterations instead of 2",
