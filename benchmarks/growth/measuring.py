@@ -12,6 +12,7 @@ from math import prod
 from typing import Any
 
 import torch
+from speed.compiler import without_compiler
 from torch.nn import functional as F
 
 from leaklab.attacks.reconstructions import chunks, joined
@@ -74,7 +75,8 @@ def in_a_fork(function: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     if child == 0:
         os.close(read)
         try:
-            report = function()
+            with without_compiler():  # the plan knows no compiled steps yet
+                report = function()
         except BaseException:  # noqa: BLE001  # a fork never goes on with the work of its parent
             report = {ERROR: traceback.format_exc()}
         with os.fdopen(write, "w") as pipe:

@@ -7,6 +7,7 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
+from speed.compiler import without_compiler
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
@@ -67,6 +68,7 @@ class Victim:
         return self.observed[0]
 
 
+@without_compiler()
 def evaluation_of(spec: AttackSpec) -> tuple[Count, int]:
     """Return what an evaluation of one image asks for, and how many trials share a launch.
 

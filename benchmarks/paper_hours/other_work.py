@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from speed.compiler import without_compiler
 from torch.nn import functional as F
 
 from leaklab.attacks.text.distances import Tag
@@ -59,12 +60,14 @@ def _perceptual(name: str) -> Any:
     return lpips.LPIPS(net=net, pretrained=False, pnet_rand=True, verbose=False).eval().requires_grad_(False)
 
 
+@without_compiler()
 def landscape_point(spec: LandscapeSpec) -> tuple[Count, int]:
     """Return what a point of a landscape asks for: a candidate of the attack, one after the other."""
     count, together = evaluation_of(spec.attack)
     return count, together
 
 
+@without_compiler()
 def law_trial(spec: LawSpec) -> tuple[Count, int]:
     """Return what an evaluation of a trial of a law asks for, as the plan has it."""
     trial = AttackSpec(

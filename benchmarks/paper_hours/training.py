@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from speed.compiler import without_compiler
 from torch import Tensor, nn
 
 from leaklab.defenses.base import ClientContext
@@ -73,6 +74,7 @@ def together(spec: TrainSpec, alone: bool) -> int:
     return min(GPU_CHUNK, spec.replicates * clients)
 
 
+@without_compiler()
 def step_of(spec: TrainSpec) -> tuple[Count, int]:
     """Return what a client step asks for on average, and how many models share a launch.
 
