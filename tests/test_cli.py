@@ -16,7 +16,7 @@ import pytest
 from leaklab import cli
 from leaklab.data.fetch import Found
 from leaklab.items.items import load_items, load_papers
-from leaklab.planning import listings
+from leaklab.planning import kept_plans
 from leaklab.planning.code import code_of_result
 from leaklab.planning.outputs import jobs_behind, states
 from leaklab.planning.resources import cost
@@ -129,12 +129,12 @@ def expected(whole_plan):
 @pytest.fixture
 def planned(monkeypatch, whole_plan):
     """The plan of all items is the one that is there, as it takes seconds to make."""
-    make = listings.build_plan
+    make = kept_plans.build_plan
 
-    def plan(items, *scales):
-        return whole_plan if items.keys() == whole_plan.items.keys() else make(items, *scales)
+    def plan(items, *scales_and_keeper):
+        return whole_plan if items.keys() == whole_plan.items.keys() else make(items, *scales_and_keeper)
 
-    monkeypatch.setattr(listings, "build_plan", plan)
+    monkeypatch.setattr(kept_plans, "build_plan", plan)
 
 
 def running(items):
@@ -196,7 +196,7 @@ class TestItems:
         assert "1 of 1 item can be run" in text
 
     def test_listing_plans_nothing(self, leaklab, monkeypatch):
-        monkeypatch.setattr(listings, "build_plan", lambda *_: pytest.fail("it takes seconds"))
+        monkeypatch.setattr(kept_plans, "build_plan", lambda *_: pytest.fail("it takes seconds"))
         assert "results here: " in leaklab("items")
 
     def test_reasons_are_given_on_request(self, leaklab, with_a_planned_item):

@@ -1,6 +1,9 @@
 """Fits of curves against closed forms, and the plan's seconds and memory against jobs that are measured here."""
 
+import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -111,11 +114,26 @@ def test_every_number_of_the_page_is_of_a_table(tmp_path):
 FOUND: dict[str, Measured] = {}
 
 
+APART = """
+import json, sys
+from dataclasses import asdict
+from growth.measuring import measured
+from growth.works import jobs
+print(json.dumps({name: asdict(measured(jobs()[name])) for name in sys.argv[1:]}))
+"""
+"""A fork holds what its parent holds, and the process of a thousand tests holds gigabytes."""
+
+
 def found(name: str, *, again: bool = False) -> Measured:
     """Return what a job takes, at its best of those times that it was measured: others may compute beside it."""
     if name not in FOUND or again:
-        best = [*filter(None, [FOUND.get(name)]), measured(jobs()[name])]
-        FOUND[name] = min(best, key=lambda one: one.cpu_seconds)
+        names = [name] if again else list(jobs())
+        paths = os.pathsep.join([str(ROOT / "src"), str(ROOT / "benchmarks")])
+        done = subprocess.run([sys.executable, "-c", APART, *names], stdout=subprocess.PIPE, text=True, check=True,
+                              env={**os.environ, "PYTHONPATH": paths})  # fmt: skip
+        for one, content in json.loads(done.stdout.splitlines()[-1]).items():
+            best = [*filter(None, [FOUND.get(one)]), Measured(**content)]
+            FOUND[one] = min(best, key=lambda measured: measured.cpu_seconds)
     return FOUND[name]
 
 

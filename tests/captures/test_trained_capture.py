@@ -10,7 +10,7 @@ from leaklab.captures.capture import capture, hold_images, sent_again
 from leaklab.data.dataset import unit_range
 from leaklab.federated.engine import train
 from leaklab.federated.population import sampled_clients
-from leaklab.models.lanes.library import compiled
+from leaklab.models.lanes.library import library
 from leaklab.models.published import with_published
 from leaklab.observations.threat_models import FACTS, OWN
 from leaklab.records.errors import UserError
@@ -126,7 +126,7 @@ def test_what_was_kept_while_it_was_sent_is_what_the_state_gives_to_the_byte(tra
     weights = train(before, images_16, deal).weights
     left = train(spec.sending, images_16, deal).left()
     kept = capture(spec, images_16, deal, weights, sent=left)
-    stacked = training.model.settings["dropout"] > 0 and not compiled()
+    stacked = training.model.settings["dropout"] > 0 and library() is None
     assert sent_again(spec, kept[0].update, images_16, deal, weights) or (stacked and not steady())
     again = capture(spec.model_copy(update={"sent": False}), images_16, deal, weights)
     assert all(alike(value, again[0].update[name], training) for name, value in kept[0].update.items())

@@ -10,14 +10,17 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call
 from torch.testing import assert_close
 
+from leaklab.attacks.matching.compiled import CompiledGradients
+from leaklab.attacks.matching.gradients import trial_gradients
 from leaklab.federated.batches import Batch
 from leaklab.federated.forms import lanes
 from leaklab.federated.forms import network as forms
 from leaklab.federated.forms.lanes import LanesNetwork
-from leaklab.models.lanes import library
+from leaklab.models.lanes import check, library
 from leaklab.models.lanes.check import agrees
 from leaklab.models.lanes.description import fits_lanes
 from leaklab.records import plugins
@@ -262,7 +265,6 @@ def test_a_compiler_that_fails_is_told_in_one_line_and_stops_nothing(fresh, monk
     with caplog.at_level(logging.INFO):
         assert library.library() is None
     assert message in caplog.messages[-1]
-    assert not library.compiled()
     assert not isinstance(forms.trainable(build("cnn-mnist"), SHAPE), LanesNetwork)
 
 
@@ -283,11 +285,44 @@ def test_a_folder_that_may_not_be_made_is_told_in_one_line_and_stops_nothing(fre
     assert "no folder for what is built" in caplog.messages[-1]
 
 
-def test_what_computes_something_else_is_not_kept(fresh, monkeypatch):
-    monkeypatch.setenv(library.COMPILER, compiler(fresh, 'while [ "$1" != -o ]; do shift; done; echo bad > "$2"'))
-    with pytest.raises(library.NoLibraryError, match="other gradients than torch"):
-        library.kept_or_built(check=lambda path: False)
-    assert not list((fresh / "cache" / "leaklab").iterdir())
+def test_what_is_of_no_use_is_not_kept_and_not_built_again(fresh, monkeypatch):
+    script = f'echo >> {fresh}/built; while [ "$1" != -o ]; do shift; done; echo bad > "$2"'
+    monkeypatch.setenv(library.COMPILER, compiler(fresh, script))
+    for _ in range(2):
+        with pytest.raises(library.NoLibraryError, match=r"is slower than torch \(delete .*refused to try again"):
+            library.kept_or_built(check=lambda path: "is slower than torch")
+    (left,) = (fresh / "cache" / "leaklab").iterdir()
+    assert (left.suffix, (fresh / "built").read_text()) == (library.REFUSED, "\n")
+
+
+@needs_compiler
+def test_a_library_that_is_slower_than_autograd_is_of_no_use(monkeypatch):
+    assert library.what_is_wrong(KEPT) == ""
+    real = check.gradients
+
+    def slow(*arguments):
+        for _ in range(30):
+            found = real(*arguments)
+        return found
+
+    monkeypatch.setattr(check, "gradients", slow)
+    assert library.what_is_wrong(KEPT) == "is slower than torch on this processor"
+
+
+@needs_compiler
+def test_tensors_without_numbers_take_the_way_without_a_compiler():
+    network = build("cnn-mnist")
+    weights = {key: value[None] for key, value in network.state_dict().items()}
+    form = forms.trainable(network, SHAPE)
+    assert isinstance(form, LanesNetwork)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        assert form.logits(weights, torch.zeros(1, 4, *SHAPE), {}).shape == (1, CLASSES, 4)
+    whole = build("cnn-mnist")
+    of_trials = trial_gradients(whole)
+    assert isinstance(of_trials, CompiledGradients)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        found = of_trials(whole, torch.zeros(3, 2, *SHAPE), torch.full((3, 2, CLASSES), 1 / CLASSES))
+    assert [one.shape[0] for one in found] == [3] * len(list(whole.parameters()))
 
 
 @needs_compiler

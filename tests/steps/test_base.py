@@ -8,7 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from torch.nn import Conv2d, Flatten, Linear, Sequential
 
+from leaklab.federated.forms.network import trainable
+from leaklab.models.lanes.library import FACT, library
 from leaklab.records.errors import UserError
 from leaklab.steps.base import main
 
@@ -117,6 +120,17 @@ class TestRecord:
 
         main("make_table", run, ARGUMENTS)
         assert json.loads(Path("out/run.json").read_text())["facts"] == {"rows": 2, "substitutes": []}
+
+    def test_compiled_steps_are_a_fact_of_the_job_that_took_them_and_of_no_other(self):
+        def train(job):
+            write_table(job)
+            trainable(Sequential(Conv2d(1, 2, 3), Flatten(), Linear(2 * 6 * 6, 3)), (1, 8, 8))
+
+        facts = []
+        for run in (train, write_table):
+            main("make_table", run, ARGUMENTS)
+            facts.append(json.loads(Path("out/run.json").read_text())["facts"])
+        assert facts == [{FACT: True} if library() else {}, {}]
 
     def test_outputs_that_the_step_adds_are_recorded_too(self):
         def run(job):

@@ -5,13 +5,14 @@ import shutil
 import pytest
 
 from leaklab.items.items import load_items
+from leaklab.planning.pieces import FILE, kept_in
 from leaklab.planning.plan import build_plan
 from leaklab.planning.resources import cost
 
 pytestmark = pytest.mark.workflow
 PIECES = 7
-OF_THE_ATTACK = 6
-"""Two chains of three: it has twenty updates, and the length of a piece is that of the training's."""
+CHAINS = 2
+"""Of the attack: it has twenty updates; a chain is as long as its cost asks for in pieces of the training's length."""
 
 
 def test_runs_in_pieces_have_the_bytes_of_whole_ones(few, tmp_path):
@@ -28,7 +29,9 @@ def test_runs_in_pieces_have_the_bytes_of_whole_ones(few, tmp_path):
     for folder in (attack, training):
         shutil.rmtree(folder)
     said = torn.talk(torn.must("snakemake", "--cores", "2", "--", *targets, **cut))
-    assert said.count("rule attack_piece:") == OF_THE_ATTACK
+    told = kept_in(attack / FILE)
+    assert said.count("rule attack_piece:") == told["pieces"] == CHAINS * told["chain"]
+    assert told["chain"] > 1
     assert "rule join_pieces:" in said
     assert said.count("rule train_piece:") == PIECES - 1
     assert {path: path.read_bytes() for path in files} == whole

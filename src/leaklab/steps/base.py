@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from leaklab.models.lanes.library import FACT, compiled
+from leaklab.models.lanes.library import FACT, library, times_asked
 from leaklab.records.errors import UserError
 from leaklab.records.plugins import blamed
 from leaklab.records.recorder import Recorder
@@ -98,8 +98,9 @@ def main(rule: str, run: Callable[[Job], None], argv: list[str] | None = None) -
         )
         record = job.outputs.pop("run")
         _limit_threads(arguments.threads)
+        before = times_asked()
         run(job)
-        if compiled():
+        if times_asked() > before and library() is not None:
             job.note(**{FACT: True})
         recorder.finish(record, job.spec, job.inputs, job.outputs)
 

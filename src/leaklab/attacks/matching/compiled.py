@@ -6,7 +6,7 @@ of what autograd does for it is left: no graph, no patches. ``layered_gradients`
 """
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -15,6 +15,8 @@ from torch.autograd.function import once_differentiable
 
 from leaklab.models.lanes.calls import Opened, Trials, is_ours
 from leaklab.models.lanes.description import Description, fits_lanes
+
+Other = Callable[[nn.Sequential, Tensor, Tensor], list[Tensor]]
 
 
 def can_be_compiled(network: nn.Sequential) -> bool:
@@ -39,15 +41,17 @@ def _apart(network: nn.Sequential) -> tuple[list[nn.Module], nn.Sequential]:
 class CompiledGradients:
     """What ``gradients.layered_gradients`` returns, for a network that ``can_be_compiled``."""
 
-    def __init__(self, network: nn.Sequential, library: ctypes.CDLL) -> None:
-        """Take the network in the state in which it is attacked."""
+    def __init__(self, network: nn.Sequential, library: ctypes.CDLL, other: Other) -> None:
+        """Take the network in the state in which it is attacked; ``other`` is for what the library cannot read."""
+        self._other = other
         self._before, self._rest = _apart(network)
         self._opened, self._descriptions = Opened(library), dict[torch.Size, Description]()
 
     def __call__(self, network: nn.Sequential, inputs: Tensor, targets: Tensor) -> list[Tensor]:
         """Return one tensor [T, *parameter] per parameter; see ``gradients.layered_gradients``."""
-        trials = inputs.shape[:2]
-        values = inputs
+        if not is_ours(inputs):
+            return self._other(network, inputs, targets)
+        trials, values = inputs.shape[:2], inputs
         for layer in self._before:
             values = layer(values.flatten(0, 1)).unflatten(0, trials)
         parameters = dict(self._rest.named_parameters())

@@ -30,7 +30,7 @@ def trial_gradients(network: nn.Sequential) -> TrialGradients:
     if not plain:
         return general_gradients
     if can_be_compiled(network) and (compiled := library()) is not None:
-        return CompiledGradients(network, compiled)
+        return CompiledGradients(network, compiled, layered_gradients)
     return layered_gradients
 
 

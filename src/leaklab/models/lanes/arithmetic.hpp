@@ -16,9 +16,17 @@
 
 namespace {
 
-constexpr int BYTES = 64;
-constexpr int ROWS = 6, POINTS = 4, KERNELS = 4, TAPS = 6;  // of a block: what the registers of AVX-512 hold
-constexpr int FEATURES = 256, OUTPUTS = 64;                 // of a pass through an affine layer: for a first cache
+// Bytes of a vector, and the size of blocks whose sums, values and factors the processor's registers hold.
+#if defined(__AVX512F__)  // 32 of 64 bytes
+constexpr int BYTES = 64, ROWS = 6, POINTS = 4, KERNELS = 4, TAPS = 6, OWN_ROWS = 4;
+#elif defined(__AVX__)  // 16 of 32 bytes
+constexpr int BYTES = 32, ROWS = 6, POINTS = 2, KERNELS = 3, TAPS = 4, OWN_ROWS = 4;
+#elif defined(__aarch64__)  // 32 of 16 bytes
+constexpr int BYTES = 16, ROWS = 6, POINTS = 4, KERNELS = 4, TAPS = 6, OWN_ROWS = 4;
+#else  // 16 of 16 bytes
+constexpr int BYTES = 16, ROWS = 6, POINTS = 2, KERNELS = 3, TAPS = 4, OWN_ROWS = 4;
+#endif
+constexpr int FEATURES = 256, OUTPUTS = 64;  // of a pass through an affine layer: for a first cache
 
 template <typename Real> struct Lanes {
     static constexpr int N = BYTES / sizeof(Real);

@@ -3,6 +3,7 @@
 import ctypes
 import weakref
 from collections.abc import Collection, Mapping, Sequence
+from itertools import count
 
 import torch
 from torch import Tensor
@@ -17,13 +18,13 @@ class Opened:
     """What a library has opened for batches of some sizes, closed with this object.
 
     Attributes:
-        asked: who was the last to ask an opened thing for gradients, by its place in memory.
+        asked: the number of who was the last to ask an opened thing for gradients, by its place in memory.
     """
 
     def __init__(self, library: ctypes.CDLL) -> None:
         """Hold nothing yet."""
         self.library = library
-        self.asked: dict[int | None, object] = {}
+        self.asked: dict[int | None, int] = {}
         self._open: dict[tuple[str, bytes, tuple[int, ...]], ctypes.c_void_p] = {}
 
     def get(self, what: str, layers: Sequence[Layer], *counts: int) -> ctypes.c_void_p:
@@ -67,8 +68,9 @@ def _place(tensor: Tensor, dtype: torch.dtype) -> int:
 
 
 def is_ours(tensor: Tensor) -> bool:
-    """Whether the library can read a tensor at all."""
-    return tensor.device.type == "cpu" and tensor.dtype in (*TYPES, torch.int64)
+    """Whether the library can read a tensor at all: one that only stands for another has no numbers."""
+    plain = type(tensor) in (Tensor, torch.nn.Parameter)
+    return plain and tensor.device.type == "cpu" and tensor.dtype in (*TYPES, torch.int64)
 
 
 def sizes(tensors: Sequence[Tensor]) -> ctypes.Array[ctypes.c_int64]:
@@ -141,6 +143,10 @@ def outputs(opened: Opened, description: Description, weights: Tensors, images: 
     return found
 
 
+NUMBERS = count()
+"""Of trials, each once in a process."""
+
+
 class Trials:
     """Gradients of T trials of B samples with common weights, and what functions of them mean for the samples."""
 
@@ -151,6 +157,7 @@ class Trials:
         self._handle = opened.get(f"trials_{self._own}", description.layers, *images.shape[:2])
         self._weights = [value.contiguous() for value in weights]
         self._sizes = (ctypes.c_int64 * len(self._weights))(*(value.numel() for value in self._weights))
+        self._number = next(NUMBERS)  # kept in its place: it would hold the weights, and what opened them
 
     def gradients(self, images: Tensor, targets: Tensor) -> list[Tensor]:
         """Return the gradient of each trial's mean cross-entropy, [T, ...] for each weight.
@@ -160,7 +167,7 @@ class Trials:
             targets: class probabilities [T, B, K], contiguous.
         """
         found = [value.new_empty(len(images), *value.shape) for value in self._weights]
-        self._opened.asked[self._handle.value] = self
+        self._opened.asked[self._handle.value] = self._number
         getattr(self._library, f"trial_gradients_{self._own}")(
             self._handle, at(images, self._of), at(targets, self._of), len(found), places(self._weights, self._of),
             self._sizes, places(found, self._of),
@@ -172,7 +179,7 @@ class Trials:
 
         The library goes on from what ``gradients`` left; if it was asked for another one's since, it does them again.
         """
-        if self._opened.asked.get(self._handle.value) is not self:
+        if self._opened.asked.get(self._handle.value) != self._number:
             self.gradients(images, targets)
         by_images, by_targets = torch.empty_like(images), torch.empty_like(targets)
         given = [value.contiguous() for value in outer]

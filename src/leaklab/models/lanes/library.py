@@ -17,10 +17,12 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from leaklab.records.files import write_text
+
 log = logging.getLogger("leaklab")
 
 FILES = ("arithmetic.hpp", "layers.hpp", "network.hpp", "own.hpp", "trials.hpp", "entries.cpp")
-DIGEST = "77de58fac385952b6884df01a92b8ed62eb1d6a9bb558935fb743d1ccaa51ce7"
+DIGEST = "d286711c989cfcda9b3f68dd103a169264f96e000469d4e4ee8125bdd38ad31c"
 """SHA-256 of the sources; the digest of a job's code (``records/code.py``) sees them by it."""
 FLAGS = ("-std=c++17", "-O3", "-march=native", "-fPIC", "-shared", "-w")
 COMPILER, OFF = "LEAKLAB_COMPILER", "off"
@@ -29,6 +31,9 @@ FACT = "compiled_steps"
 """Of a job's record: whether its networks took compiled steps."""
 USUAL = ("c++", "g++", "clang++")
 LIMIT = 300.0
+REFUSED = ".refused"
+"""Suffix of the file that says why a library was built and not kept."""
+Check = Callable[[Path], str]
 CPU_LINES = ("model name", "flags", "CPU part", "Features")
 
 
@@ -54,19 +59,20 @@ def _loaded(path: Path) -> ctypes.CDLL:
         return ctypes.CDLL(str(kept_or_built()))
 
 
-def compiled() -> bool:
-    """Whether a network of this process has asked for compiled steps, and got them: for records."""
-    return library.cache_info().currsize > 0 and library() is not None
+def times_asked() -> int:
+    """Return how often networks of this process have asked for compiled steps."""
+    known = library.cache_info()
+    return known.hits + known.misses
 
 
-def kept_or_built(check: Callable[[Path], bool] | None = None) -> Path:
+def kept_or_built(check: Check | None = None) -> Path:
     """Return the file of the library.
 
     Args:
-        check: whether a library that was just built computes what it should; None: ``computes_rightly``.
+        check: what is wrong with a library that was just built; None: ``what_is_wrong``.
 
     Raises:
-        NoLibraryError: there is no compiler, or it fails, or the library does not compute what it should.
+        NoLibraryError: there is no compiler, or it fails, or something is wrong with what it built, now or before.
     """
     sources = [Path(__file__).with_name(name) for name in FILES]
     if digest(sources) != DIGEST:
@@ -74,7 +80,7 @@ def kept_or_built(check: Callable[[Path], bool] | None = None) -> Path:
     compiler = _compiler()
     path = _folder() / f"lanes-{_key(compiler)}.so"
     if not path.is_file():
-        _build(compiler, sources[-1], path, check or computes_rightly)
+        _build(compiler, sources[-1], path, check or what_is_wrong)
     return path
 
 
@@ -83,11 +89,14 @@ def digest(sources: list[Path]) -> str:
     return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
 
 
-def computes_rightly(path: Path) -> bool:
-    """Tell whether a library gives the gradients that the form without a compiler gives, on a small network."""
-    from leaklab.models.lanes.check import agrees
+def what_is_wrong(path: Path) -> str:
+    """Return why a library is of no use here, nothing if it is: other gradients than torch's, or slower ones."""
+    from leaklab.models.lanes.check import agrees, is_faster
 
-    return agrees(ctypes.CDLL(str(path)))
+    built = ctypes.CDLL(str(path))
+    if not agrees(built):
+        return "computes other gradients than torch"
+    return "" if is_faster(built) else "is slower than torch on this processor"
 
 
 def _compiler() -> str:
@@ -123,7 +132,10 @@ def _key(compiler: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
-def _build(compiler: str, source: Path, path: Path, check: Callable[[Path], bool]) -> None:
+def _build(compiler: str, source: Path, path: Path, check: Check) -> None:
+    refused = path.with_suffix(REFUSED)
+    if refused.is_file():
+        raise NoLibraryError(refused.read_text(encoding="utf-8"))
     log.info("%s builds the steps of convolutional networks, once for this machine", compiler)
     with tempfile.TemporaryDirectory(dir=path.parent, ignore_cleanup_errors=True) as folder:
         built = Path(folder) / path.name
@@ -131,8 +143,9 @@ def _build(compiler: str, source: Path, path: Path, check: Callable[[Path], bool
         if done.returncode:
             last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
             raise NoLibraryError(f"{compiler} failed: {last}")
-        if not check(built):
-            raise NoLibraryError(f"what {compiler} built computes other gradients than torch")
+        if wrong := check(built):
+            write_text(refused, f"what {compiler} built {wrong} (delete {refused} to try again)")
+            raise NoLibraryError(refused.read_text(encoding="utf-8"))
         built.replace(path)
 
 

@@ -6,8 +6,6 @@
 
 namespace {
 
-constexpr int OWN_ROWS = 4;  // of a block: factors are vectors, too, and need registers
-
 template <typename Real> struct Own {
     typedef typename Lanes<Real>::Vector Vector;
     static constexpr int N = Lanes<Real>::N;
