@@ -19,7 +19,8 @@ from leaklab.attacks.labels.public import labels_of
 from leaklab.attacks.latents.posterior import Posterior, latent_starts, posterior_of
 from leaklab.attacks.latents.scene import Scene, scene_of_case
 from leaklab.attacks.latents.unrolled import Ladder
-from leaklab.attacks.matching.one_by_one import OneByOne
+from leaklab.attacks.matching.inversion import Inversion
+from leaklab.attacks.matching.one_by_one import one_by_one
 from leaklab.attacks.matching.steps import steps_of
 from leaklab.attacks.search.backtracking import Descent, descend
 from leaklab.attacks.starts import StartRecord
@@ -99,8 +100,8 @@ class NarrowMap:
         client = None
         if self.matching == "prescribed":
             client = scene.knowledge.assumed_rates(NARROW), steps_of(scene.knowledge, None, NARROW)
-        classes = scene.generator.num_classes
-        inversion = OneByOne(scene.network, scene.observed, shape, classes, scene.distance, labels, client)
+        classes, way = scene.generator.num_classes, one_by_one(scene.network, client)
+        inversion = Inversion(scene.network, scene.observed, shape, classes, scene.distance, labels, way)
         [weight] = Ladder(self.error, self.error, 1).weights(scene.distance, inversion.loss_of_nothing())
         return replace(wide, inversion=inversion, weight=weight)
 

@@ -36,6 +36,7 @@ class Inversion:
         num_classes: K.
         distance: see ``matching``.
         labels: [T, B] fixed labels, or None to search soft labels jointly.
+        gradients: how those of trials are computed; None: as is fastest for many.
     """
 
     def __init__(
@@ -46,10 +47,11 @@ class Inversion:
         num_classes: int,
         distance: Distance,
         labels: Tensor | None = None,
+        gradients: TrialGradients | None = None,
     ) -> None:
         self.network, self.observed, self.shape, self.num_classes = network, observed, shape, num_classes
         self.distance, self.labels = distance, labels
-        self._gradients: TrialGradients = trial_gradients(network)
+        self._gradients = gradients or trial_gradients(network)
         self._rows: list[int] = []
         self._targets: list[Tensor] = []
 

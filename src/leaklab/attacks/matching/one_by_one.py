@@ -12,40 +12,26 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from leaklab.attacks.matching.distances import Distance
-from leaklab.attacks.matching.gradients import general_gradients, soft_cross_entropy, trial_gradients
-from leaklab.attacks.matching.inversion import Inversion
+from leaklab.attacks.matching.gradients import (
+    TrialGradients,
+    general_gradients,
+    soft_cross_entropy,
+    trial_gradients,
+)
 from leaklab.attacks.matching.steps import LocalSteps, is_gradient
 
 
-class OneByOne(Inversion):
-    """Matching loss of S trials as a function of their images [S, n], one trial after another; see ``Inversion``.
+def one_by_one(network: nn.Sequential, client: tuple[Sequence[float], LocalSteps] | None = None) -> TrialGradients:
+    """Return the fastest exact way to a few trials' gradients, or to their updates in units of one.
 
     Args:
-        network: see ``Inversion``, as the next five; under several steps in evaluation state.
-        observed: gradients, or updates in units of one.
-        shape: (B, C, H, W).
-        num_classes: K.
-        distance: see ``matching``.
-        labels: [T, B].
+        network: see ``trial_gradients``; under several steps in evaluation state.
         client: the rates that the server prescribed and how the client steps; None where one gradient stands for all.
     """
-
-    def __init__(
-        self,
-        network: nn.Sequential,
-        observed: list[Tensor],
-        shape: tuple[int, ...],
-        num_classes: int,
-        distance: Distance,
-        labels: Tensor,
-        client: tuple[Sequence[float], LocalSteps] | None = None,
-    ) -> None:
-        super().__init__(network, observed, shape, num_classes, distance, labels)
-        if client is not None and not is_gradient(*client):
-            self._gradients = partial(updates_one_by_one, rates=client[0], steps=client[1])
-        elif trial_gradients(network) is general_gradients:
-            self._gradients = gradients_one_by_one
+    if client is not None and not is_gradient(*client):
+        return partial(updates_one_by_one, rates=client[0], steps=client[1])
+    side_by_side = trial_gradients(network)
+    return gradients_one_by_one if side_by_side is general_gradients else side_by_side
 
 
 def gradients_one_by_one(network: nn.Sequential, inputs: Tensor, targets: Tensor) -> list[Tensor]:
