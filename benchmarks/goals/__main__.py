@@ -5,6 +5,7 @@ PYTHONPATH=benchmarks .venv/bin/python -m goals --wait demo test   runs make dem
 """
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
@@ -20,9 +21,11 @@ from speed.page import wrapped
 from goals.missed import WHY
 from goals.page import page
 from goals.rows import every_row
+from goals.suite import lines, seconds_of_tests
 from leaklab.records.files import write_table, write_text
 
 TABLE = FOLDER / "goals.csv"
+SUITE = "suite.csv"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -31,7 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--wait", nargs="+", choices=("demo", "test"), default=[], help="take the time of these first")
     for target in parser.parse_args(arguments).wait:
         keep(target, seconds_of(target))
-    text = wrapped(page(every_row(FOLDER), WHY))
+    suite = FOLDER / SUITE
+    text = wrapped(page(every_row(FOLDER), WHY, list(lines(pd.read_csv(suite))) if suite.is_file() else ()))
     write_text(FOLDER / "goals.md", text)
     sys.stdout.write(text)
 
@@ -46,9 +50,14 @@ def seconds_of(target: str) -> float:
         clone = Path(folder) / "leaklab"
         subprocess.run(["git", "clone", "--quiet", str(FOLDER.parent), str(clone)], check=True)
         subprocess.run(["make", "setup"], cwd=clone, check=True, stdout=subprocess.DEVNULL)
+        report = Path(folder) / "report.xml"
+        told = {**os.environ, "PYTEST_ADDOPTS": f"--junitxml={report}"}
         began = time.monotonic()
-        subprocess.run(["make", target], cwd=clone, check=True, stdout=subprocess.DEVNULL)
-        return time.monotonic() - began
+        subprocess.run(["make", target], cwd=clone, check=True, stdout=subprocess.DEVNULL, env=told)
+        seconds = time.monotonic() - began
+        if report.is_file():
+            write_table(FOLDER / SUITE, seconds_of_tests(report))
+        return seconds
 
 
 def keep(target: str, seconds: float) -> None:

@@ -15,12 +15,13 @@ ahead. Where nothing stands, nothing was measured yet. The pages: [time to a pic
 WORDS = {True: "reached", False: "**missed**", None: "-"}
 
 
-def page(rows: Sequence[Row], why: Mapping[str, str]) -> str:
+def page(rows: Sequence[Row], why: Mapping[str, str], suite: Sequence[str] = ()) -> str:
     """Return the page: a table, then what stands between a goal that was missed and its number.
 
     Args:
         rows: of all goals.
         why: words on what was tried and what bounds it, by ``Row.missed``.
+        suite: lines on where the time of ``make test`` goes.
     """
     text = ["# Goals of speed", OPENING.strip(), table(rows)]
     found = missed(rows)
@@ -30,6 +31,8 @@ def page(rows: Sequence[Row], why: Mapping[str, str]) -> str:
     for key, own in groupby(found, key=lambda row: row.missed):
         names = "; ".join(row.what for row in own)
         text.append(f"**{names}.** {why.get(key, 'Nothing is known yet of what stands between.')}")
+    if suite:
+        text += ["## Where the time of `make test` goes", "\n".join(suite)]
     return "\n\n".join(text) + "\n"
 
 

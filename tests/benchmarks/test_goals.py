@@ -8,6 +8,7 @@ import pytest
 from goals.missed import WHY
 from goals.page import page, table
 from goals.rows import Row, attacks, commands, every_row, missed, training, whole
+from goals.suite import lines, seconds_of_tests
 
 COLUMNS = ["workload", "contestant", "repeat", "cpu", "steps", "iterations", "reason"]
 
@@ -67,3 +68,24 @@ def test_every_word_on_what_stands_between_belongs_to_a_goal():
     keys = {row.missed for row in every_row(Path(__file__).parents[2] / "benchmarks")}
     assert set(WHY) <= keys
     assert missed([Row("", "", 1.0, 2.0, "x")]) == []
+
+
+def test_the_time_of_tests_is_told_by_folder_and_file(tmp_path):
+    report = tmp_path / "report.xml"
+    report.write_text(
+        '<testsuites><testsuite><testcase classname="tests.workflow.test_demo" name="a" time="90.0"/>'
+        '<testcase classname="tests.workflow.test_demo.TestDemo" name="b" time="6.0"/>'
+        '<testcase classname="tests.workflow.test_kills" name="c" time="2.0"/>'
+        '<testcase classname="tests.test_cli" name="d" time="2.0"/></testsuite></testsuites>'
+    )
+    found = seconds_of_tests(report)
+    assert found.to_dict("records") == [
+        {"folder": "workflow", "file": "tests/workflow/test_demo.py", "tests": 2, "seconds": 96.0},
+        {"folder": ".", "file": "tests/test_cli.py", "tests": 1, "seconds": 2.0},
+        {"folder": "workflow", "file": "tests/workflow/test_kills.py", "tests": 1, "seconds": 2.0},
+    ]
+    text = page([Row("The whole", "`make test`", 720.0, 900.0, "s", at_most=True, missed="make test")], WHY,
+                list(lines(found)))  # fmt: skip
+    assert "4 tests take 100 seconds of their processes." in text
+    assert "| **tests/workflow** | 3 | 98 | 98% |" in text
+    assert "| **tests** | 1 | 2 | 2% |" in text

@@ -16,6 +16,8 @@ from growth.works import WIDTHS, jobs, mlp, training, works
 
 from leaklab.planning.memory import memory_mb, peak_mb
 from leaklab.planning.resources import cost
+from leaklab.planning.work import ATTACK_SECONDS, START_SECONDS
+from leaklab.specs.attack import AttackSpec
 
 ROOT = Path(__file__).parents[2]
 WITHIN = 2.0
@@ -137,13 +139,16 @@ def found(name: str, *, again: bool = False) -> Measured:
     return FOUND[name]
 
 
-MISSED = pytest.mark.xfail(reason="the plan takes matching for 2 to 3 times slower than it is: to be measured again")
+def predicted(spec):
+    """Return what the plan says of a job, without what its process does before: a fork has its imports already."""
+    start = START_SECONDS + (ATTACK_SECONDS if isinstance(spec, AttackSpec) else 0.0)
+    return cost(spec).likely - start
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=MISSED) if n in ("DLG", "IG") else n for n in jobs()])
+@pytest.mark.parametrize("name", jobs())
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a point is a fork of the process that measures")
 def test_a_job_takes_the_seconds_of_the_plan_within_a_factor_of_two(name):
-    said = cost(jobs()[name]).likely
+    said = predicted(jobs()[name])
     for number in range(TRIES):
         ratio = pace() * said / found(name, again=number > 0).cpu_seconds
         if 1 / WITHIN < ratio < WITHIN:

@@ -1,5 +1,8 @@
 """What a unit of work takes on one processor thread: a client's step, an evaluation of an attack, what is around them.
 
+All times are those of a machine without a compiler: with one, steps and evaluations of plain convolutional networks
+take about half (``models/lanes``), and nobody is promised time at a scheduler that a node without one needs.
+
 The constants are of the curves of ``benchmarks/growth.md`` and of the records of scale ``small``; what differs from
 plug-in to plug-in they declare themselves (``records/traits.py``), or stands in a table here where the class that
 would declare it is part of what jobs execute.
@@ -112,12 +115,12 @@ def testing_seconds(spec: TrainSpec) -> float:
 # Of captures and of attacks: an update, an evaluation of one.
 
 # of an update, and by the MB of its tensors; large ones do not fit into a cache
-UPDATE_SECONDS, UPDATE_SECONDS_A_MB, UPDATE_POWER = 1e-3, 6e-3, 1.1
+UPDATE_SECONDS, UPDATE_SECONDS_A_MB, UPDATE_POWER = 1e-3, 4.2e-3, 1.2
 # of an evaluation of all updates of a chunk: whatever the network, and of a step on a batch of 32 whatever the images;
 # then of each update, by the MB of its tensors, and of each image
 EVALUATION_SECONDS = 1e-3
 OF_LAYERS = 0.5
-OF_WEIGHTS_A_MB = 7.5e-3
+OF_WEIGHTS_A_MB, OF_WEIGHTS_POWER = 2.8e-3, 1.25
 OF_IMAGE = 0.11
 DOUBLE = 1.3
 """What float64 takes, as a multiple of float32, of an evaluation with second derivatives."""
@@ -163,7 +166,8 @@ def evaluation_seconds(spec: AttackSpec) -> float:
     unrolled = said.unrolls or chosen(ATTACKS, spec.attack.name, spec.attack.settings, "matching") == "unrolled"
     steps = capture.local_steps if unrolled else 1
     shared = (EVALUATION_SECONDS + OF_LAYERS * step) / min(TRIALS_TOGETHER, capture.trials)
-    each = OF_WEIGHTS_A_MB * model.weights_mb * size + image * samples_seen(capture) * area_of(capture)
+    weights = OF_WEIGHTS_A_MB * float((model.weights_mb * size) ** OF_WEIGHTS_POWER)
+    each = weights + image * samples_seen(capture) * area_of(capture)
     factor = TRANSFORMS.get(spec.transform.name, AS_WITHOUT)[0] * said.evaluation_factor
     return factor * (DOUBLE if capture.dtype == "float64" else 1.0) * steps * (shared + each)
 
