@@ -15,6 +15,7 @@ from leaklab.planning.code import code_of, kept_digests
 from leaklab.planning.plan import Job, build_plan, result_files
 from leaklab.records import code
 from leaklab.records.errors import UserError
+from leaklab.records.kept_json import PACKAGE_FOLDER
 from leaklab.specs import base
 from leaklab.specs.base import reads_the_update, run_id
 from leaklab.specs.capture import CaptureSpec
@@ -393,6 +394,21 @@ class TestCode:
             if job.spec.attack.capture.defense.name == "lrp" and any(map(reads_the_update, job.spec.metrics))
         }
         assert self.changed(plan, before) == named
+
+    def test_what_another_process_kept_of_the_code_here_says_nothing_of_changed_code(self, source, monkeypatch):
+        (source.parent / ".snakemake").mkdir()
+        monkeypatch.chdir(source.parent)
+        spec = CaptureSpec.model_validate({"dataset": "digits", "images": {"count": 1}, "model": "mlp"})
+        monkeypatch.setattr(code, "SOURCE", PACKAGE_FOLDER.parent)
+        forget()
+        before = code_of(spec).digest
+        kept_digests().save()
+        monkeypatch.setattr(code, "SOURCE", source.parent)
+        capturing = source / "captures/capture.py"
+        text = capturing.read_text(encoding="utf-8")
+        capturing.write_text(f"{text}\n\ndef capture():\n    return None\n", encoding="utf-8")
+        forget()
+        assert code_of(spec).digest != before
 
     def test_a_changed_metric_runs_no_training_and_no_attack_again(self, plan, before, source):
         pixel = source / "metrics/pixel.py"

@@ -14,7 +14,7 @@ from leaklab.items.items import FIGURES, Item, load_item
 from leaklab.records import code
 from leaklab.records.errors import UserError
 from leaklab.records.files import write_json
-from leaklab.records.kept_json import hash_of_package
+from leaklab.records.kept_json import PACKAGE_FOLDER, hash_of_package, hash_of_sources
 from leaklab.records.plugins import find
 from leaklab.specs.base import Spec
 from leaklab.specs.training import PartitionSpec, TrainSpec
@@ -69,7 +69,8 @@ class KeptDigests:
 @cache
 def kept_digests() -> KeptDigests:
     """Return those of the sources that are here, which are kept when the process ends."""
-    found = KeptDigests.load(hash_of_package(), Path.cwd() / FILE)
+    ours = code.SOURCE / PACKAGE_FOLDER.name
+    found = KeptDigests.load(hash_of_package() if ours == PACKAGE_FOLDER else hash_of_sources(ours), Path.cwd() / FILE)
     atexit.register(found.save)
     return found
 
