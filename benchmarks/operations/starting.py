@@ -21,6 +21,7 @@ WITHOUT: dict[str, tuple[str, str]] = {
     "runs of items expanded anew": ("plan-small.json", ""),
     "items read anew": ("items.json", ""),
     "pictures made anew": ("lighter-pictures", ""),
+    "templates compiled anew": ("templates", ""),
     "protections of the scoreboard resampled": ("protections.json", ""),
     "tables read number by number": (
         "", "from leaklab.report.site import site_data as m; m.read_table = m.ResultTable.read; "

@@ -32,6 +32,7 @@ from leaklab.report.site.headlines import (
     nobody_knows,
     setting_lines,
 )
+from leaklab.report.site.kept_templates import KeptTemplates
 from leaklab.report.site.pages import ItemPage, SiteData, Standing
 from leaklab.report.site.strips import strips
 from leaklab.report.tables import tables
@@ -131,6 +132,7 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        bytecode_cache=KeptTemplates(),
     )
     environment.filters |= {**FILTERS, **scoreboard.FILTERS}
     environment.globals |= GLOBALS
