@@ -3,7 +3,7 @@
 PYTHONPATH=benchmarks .venv/bin/python -m growth                what is not in the table yet, then the page
 PYTHONPATH=benchmarks .venv/bin/python -m growth --minutes 10   the same, but no new point after so long
 PYTHONPATH=benchmarks .venv/bin/python -m growth --quick        the smallest points of each curve, once; prints only
-PYTHONPATH=benchmarks .venv/bin/python -m growth --page         the page from the tables alone
+PYTHONPATH=benchmarks .venv/bin/python -m growth --page         what the plan says now, and the page, nothing measured
 """
 
 import argparse
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--minutes", type=float, default=float("inf"), help="no new point after so many")
     parser.add_argument("--quick", action="store_true", help="the smallest points, once; prints only")
-    parser.add_argument("--page", action="store_true", help="only the page")
+    parser.add_argument("--page", action="store_true", help="nothing is measured")
     parser.add_argument("--only", default="", help="a kind of work by its name")
     asked = parser.parse_args(arguments)
     one_thread()
@@ -51,9 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             sys.stdout.write(f"{missing} points are missing: call it again\n")
             return
         write_table(FOLDER / PROFILES, profiled(pd.read_csv(FOLDER / TABLE), kept(FOLDER / PROFILES)))
-        before = kept(FOLDER / ITEMS)
-        said = dict(zip(before["item"], before["before_seconds"], strict=True)) if len(before) else {}
-        write_table(FOLDER / ITEMS, pd.DataFrame(compared(said)))
+    before = kept(FOLDER / ITEMS)
+    said = dict(zip(before["item"], before["before_seconds"], strict=True)) if len(before) else {}
+    write_table(FOLDER / ITEMS, pd.DataFrame(compared(said)))
     write_page(FOLDER)
     sys.stdout.write(f"{FOLDER / PAGE}\n")
 
