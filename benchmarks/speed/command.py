@@ -13,6 +13,7 @@ import pandas as pd
 from leaklab.records.files import write_table, write_text
 from speed.contest import NOT_INSTALLED, HeatOf, Results, hold
 from speed.contestants import Contestant
+from speed.kept import Kept
 from speed.machine import description
 from speed.processes import FailedError
 from speed.rows import Row
@@ -61,8 +62,9 @@ def run(benchmark: Benchmark) -> None:
     workloads = [workload.quick() if options.quick else workload for workload in chosen]
     contestants = named(benchmark.contestants, options.contestants)
     repeats = options.repeats or (QUICK_REPEATS if options.quick else REPEATS)
+    kept = None if options.quick else Kept(benchmark.file, sys.argv[1:], description())
     try:
-        results = hold(benchmark.heat_of, workloads, contestants, repeats, options.limit)
+        results = hold(benchmark.heat_of, workloads, contestants, repeats, options.limit, kept=kept)
     except FailedError as reason:
         sys.exit(f"the peak of this machine could not be measured: {reason}")
     lines = benchmark.rows(results, workloads, contestants)
@@ -73,11 +75,13 @@ def run(benchmark: Benchmark) -> None:
     if folder := options.output or (FOLDER if whole else None):
         write_text(folder / f"{benchmark.file}.md", text)
         write_table(folder / f"{benchmark.file}.csv", benchmark.table(results))
+    if kept:
+        kept.end()
     sys.exit(status(lines))
 
 
 def _options(benchmark: Benchmark) -> argparse.Namespace:
-    epilog = "a partial run only prints its page"
+    epilog = "a partial run only prints its page; one that was stopped goes on with the workload that it was at"
     parser = argparse.ArgumentParser(f"make bench {benchmark.variable}=", description=benchmark.title, epilog=epilog)
     less = f"once, few {benchmark.fewer}, by default {', '.join(benchmark.quick)}"
     parser.add_argument("--quick", action="store_true", help=less)

@@ -11,6 +11,7 @@ from leaklab.records.errors import UserError
 from speed.contestants import Contestant
 from speed.costs import StepCost
 from speed.environments import NotInstalledError, python_of
+from speed.kept import Kept
 from speed.processes import FailedError, output
 
 Key = tuple[str, str]  # workload, contestant
@@ -38,12 +39,14 @@ class Results:
         runs: measurements in order, by workload and contestant.
         failures: why there is no figure, by workload and contestant.
         peaks: GFLOP/s of one thread, best of the run, by kind of operation.
+        ended: workloads that all contestants have done.
     """
 
     costs: dict[str, StepCost] = field(default_factory=dict)
     runs: dict[Key, list[Any]] = field(default_factory=dict)
     failures: dict[Key, str] = field(default_factory=dict)
     peaks: dict[str, float] = field(default_factory=dict)
+    ended: list[str] = field(default_factory=list)
 
     @property
     def peak(self) -> float:
@@ -86,6 +89,7 @@ def hold(
     repeats: int,
     limit: float,
     interpreter: Callable[[str | None], Path] = python_of,
+    kept: Kept | None = None,
 ) -> Results:
     """Measure everything; a failure is noted and its contestant left out of the rest of the workload.
 
@@ -96,13 +100,14 @@ def hold(
         repeats: measurements of each.
         limit: seconds a worker may take.
         interpreter: gives the Python of an environment.
+        kept: where workloads are kept that have ended; None: nowhere.
 
     Raises:
         FailedError: the peak of this machine could not be measured.
     """
-    results = Results()
+    results: Results = (kept.read() if kept else None) or Results()
     pythons, missing = interpreters(contestants, interpreter)
-    for workload in workloads:
+    for workload in (one for one in workloads if one.name not in results.ended):
         try:
             with heat_of(workload, contestants, repeats) as heat:
                 results.costs[workload.name] = heat.cost
@@ -114,6 +119,9 @@ def hold(
         except UserError as reason:
             for contestant in contestants:
                 results.fail(workload, contestant, missing.get(contestant.name, str(reason)))
+        if kept and not any(name == workload.name for name, _ in results.failures):
+            results.ended.append(workload.name)
+            kept.write(results)
     return results
 
 

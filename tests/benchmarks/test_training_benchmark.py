@@ -16,6 +16,7 @@ from speed.contest import Results, hold
 from speed.contestants import OURS, Contestant
 from speed.costs import StepCost, network_of, step_cost
 from speed.environments import NotInstalledError, python_of
+from speed.kept import Kept
 from speed.processes import FailedError, output
 from training_speed import contest
 from training_speed.contest import heat_of
@@ -228,6 +229,43 @@ def test_a_workload_without_its_model_fails_for_all_and_the_next_goes_on(monkeyp
     lines = rows(results, [broken, TINY], [OUR, PLAIN])
     assert [line.reason.startswith("unknown models plug-in") for line in lines] == [True, True, False, False]
     assert (status(lines), status(lines[2:])) == (1, 0)
+
+
+def test_a_benchmark_that_was_stopped_goes_on_with_the_workload_that_it_was_at(monkeypatch, tmp_path):
+    order = []
+
+    def pretended(python, module, workload, cost, limit):
+        order.append((workload.name, module))
+        if len(order) == 3:
+            raise KeyboardInterrupt
+        return run_of(workload, 1e4)
+
+    monkeypatch.setattr(contest, "measured", pretended)
+    monkeypatch.setattr(shared_contest, "output", lambda *given, limit: {"sgemm": 100.0})
+    workloads = [TINY, replace(TINY, name="another")]
+    given = {"repeats": 1, "limit": 1, "interpreter": lambda environment: PYTHON}
+    kept = Kept("training", ["--repeats", "1"], "a machine", tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        hold(heat_of, workloads, [OUR, PLAIN], **given, kept=kept)
+    assert Kept("training", [], "a machine", tmp_path).read() is None
+    results = hold(heat_of, workloads, [OUR, PLAIN], **given, kept=kept)
+    assert [name for name, _ in order] == [TINY.name, TINY.name, "another", "another", "another"]
+    assert len(results.runs) == 4
+    kept.file.write_bytes(b"damaged")
+    assert kept.read() is None
+    kept.end()
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_failed_is_tried_again(monkeypatch, tmp_path):
+    def fails(python, module, workload, cost, limit):
+        raise FailedError("void")
+
+    monkeypatch.setattr(contest, "measured", fails)
+    monkeypatch.setattr(shared_contest, "output", lambda *given, limit: {"sgemm": 100.0})
+    kept = Kept("training", [], "a machine", tmp_path)
+    hold(heat_of, [TINY], [OUR], repeats=1, limit=1, interpreter=lambda environment: PYTHON, kept=kept)
+    assert kept.read() is None
 
 
 def test_a_broken_worker_ends_in_one_line():
