@@ -71,7 +71,7 @@ def samples(name, trials, batch, dtype=torch.float64):
 @pytest.mark.parametrize("name", CASES)
 def test_gradients_and_derivatives_are_those_of_autograd_whatever_fills_a_vector(name, trials, batch):
     network, (images, targets) = build(name), samples(name, trials, batch)
-    ours = through(CompiledGradients(network, library()), network, images, targets)
+    ours = through(CompiledGradients(network, library(), layered_gradients), network, images, targets)
     for one, other in zip(ours, through(layered_gradients, network, images, targets), strict=True):
         for value, expected in zip(one, other, strict=True):
             assert_close(value, expected, **EXACT)
@@ -80,7 +80,7 @@ def test_gradients_and_derivatives_are_those_of_autograd_whatever_fills_a_vector
 @pytest.mark.parametrize("name", CASES)
 def test_in_single_precision_only_roundings_differ(name):
     network, (images, targets) = build(name, torch.float32), samples(name, 3, 2, torch.float32)
-    ours = through(CompiledGradients(network, library()), network, images, targets)
+    ours = through(CompiledGradients(network, library(), layered_gradients), network, images, targets)
     for one, other in zip(ours, through(layered_gradients, network, images, targets), strict=True):
         for value, expected in zip(one, other, strict=True):
             assert_close(value, expected, rtol=0, atol=float(expected.abs().max()) * 2e-5)
@@ -88,7 +88,7 @@ def test_in_single_precision_only_roundings_differ(name):
 
 def test_a_trial_has_the_same_bytes_alone_and_among_others():
     network, (images, targets) = build("dlg-lenet"), samples("dlg-lenet", 5, 3)
-    compiled = CompiledGradients(network, library())
+    compiled = CompiledGradients(network, library(), layered_gradients)
     found, derivatives = through(compiled, network, images, targets)
     for trial in range(5):
         one = slice(trial, trial + 1)
@@ -99,7 +99,7 @@ def test_a_trial_has_the_same_bytes_alone_and_among_others():
 
 def test_derivatives_are_those_of_their_own_gradients_when_others_were_asked_for_meanwhile():
     network, (images, targets) = build("cnn-small"), samples("cnn-small", 2, 1)
-    compiled = CompiledGradients(network, library())
+    compiled = CompiledGradients(network, library(), layered_gradients)
     inputs, others = images.clone().requires_grad_(), (images.flip(0) + 1).requires_grad_()
     first = compiled(network, inputs, targets)
     outer = [value.detach().sin() for value in first]
@@ -110,7 +110,7 @@ def test_derivatives_are_those_of_their_own_gradients_when_others_were_asked_for
 
 def test_weights_that_changed_since_are_seen():
     network, (images, targets) = build("cnn-small"), samples("cnn-small", 2, 1)
-    compiled = CompiledGradients(network, library())
+    compiled = CompiledGradients(network, library(), layered_gradients)
     compiled(network, images, targets)
     for parameter in network.parameters():
         parameter.data.mul_(0.5)
