@@ -205,7 +205,8 @@ def _upstream(ledger: Ledger, runs: Iterable[Stale]) -> Iterator[str]:
 def _run(runs: Iterable[Stale], cores: int) -> None:
     compiled = [bool(one.entry.content["facts"].get(FACT)) for one in runs]
     for road in (False, True):
-        own = [next(iter(one.entry.outputs)) for one, there in zip(runs, compiled, strict=True) if there is road]
+        # by its record, which every rule names: some write more files than their rule does
+        own = [one.entry.path.as_posix() for one, there in zip(runs, compiled, strict=True) if there is road]
         if own:
             # on the road that the record names: another one rounds otherwise
             _call(own, cores, {} if road else {COMPILER: OFF})
