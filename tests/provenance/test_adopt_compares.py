@@ -128,3 +128,22 @@ def test_a_run_is_repeated_on_the_road_that_its_record_names(monkeypatch):
     ]
     repeat._run(runs, 1)
     assert called == [(["b", "c"], repeat.OFF), (["a"], None)]
+
+
+def test_a_run_is_asked_for_by_its_record_on_the_road_that_it_took(monkeypatch):
+    """A rule names its record; not all other files that it writes, such as pictures of deals."""
+    asked = []
+    monkeypatch.setattr(repeat, "_call", lambda targets, cores, told: asked.append((list(targets), dict(told))))
+
+    def run(name, **facts):
+        entry = SimpleNamespace(
+            outputs={"figures/a.png": "", f"results/{name}.csv": ""}, path=Path(f"results/{name}.run.json"),
+            content={"facts": facts},
+        )  # fmt: skip
+        return SimpleNamespace(entry=entry)
+
+    repeat._run([run("costs"), run("sweep", compiled_steps=True)], 1)
+    assert asked == [
+        (["results/costs.run.json"], {repeat.COMPILER: repeat.OFF}),
+        (["results/sweep.run.json"], {}),
+    ]
