@@ -112,7 +112,10 @@ def test_what_is_repeated_lies_in_no_folder_with_what_is_made_from_it():
 
 
 def test_a_run_is_repeated_on_the_road_that_its_record_names(monkeypatch):
-    """Compiled steps round otherwise than those of torch; what is unsaid was made before there were any."""
+    """Compiled steps round otherwise than those of torch; what is unsaid was made before there were any.
+
+    It is asked for by its record: a rule names that one, and not all other files that it writes.
+    """
     called = []
 
     def run(command, env, **_):
@@ -123,27 +126,8 @@ def test_a_run_is_repeated_on_the_road_that_its_record_names(monkeypatch):
     monkeypatch.delenv(repeat.COMPILER, raising=False)
     facts = {"a": {repeat.FACT: True}, "b": {repeat.FACT: False}, "c": {}}
     runs = [
-        SimpleNamespace(entry=SimpleNamespace(outputs={name: ""}, content={"facts": own}))
+        SimpleNamespace(entry=SimpleNamespace(outputs={"a.png": ""}, path=Path(name), content={"facts": own}))
         for name, own in facts.items()
     ]
     repeat._run(runs, 1)
     assert called == [(["b", "c"], repeat.OFF), (["a"], None)]
-
-
-def test_a_run_is_asked_for_by_its_record_on_the_road_that_it_took(monkeypatch):
-    """A rule names its record; not all other files that it writes, such as pictures of deals."""
-    asked = []
-    monkeypatch.setattr(repeat, "_call", lambda targets, cores, told: asked.append((list(targets), dict(told))))
-
-    def run(name, **facts):
-        entry = SimpleNamespace(
-            outputs={"figures/a.png": "", f"results/{name}.csv": ""}, path=Path(f"results/{name}.run.json"),
-            content={"facts": facts},
-        )  # fmt: skip
-        return SimpleNamespace(entry=entry)
-
-    repeat._run([run("costs"), run("sweep", compiled_steps=True)], 1)
-    assert asked == [
-        (["results/costs.run.json"], {repeat.COMPILER: repeat.OFF}),
-        (["results/sweep.run.json"], {}),
-    ]
