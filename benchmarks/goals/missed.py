@@ -7,31 +7,25 @@ gradients without forming them (`attacks/matching/module_gradients.py`), which i
 convolutions: what is left above the bound is their share of the peak, and the passes over values between them.
 """
 PICTURE = """
-Ours and breaching's analytic attack read the image off by one division, exactly; a search with a prior, DLG, iDLG and
-IG stand beside them in [time to a picture](time_to_picture.md). What is left is the call and not the arithmetic: a
-plug-in checks what it is given, puts the network together from the broadcast weights and reads the label, and a
-twentieth of the peer's time is less than that takes in Python. From peers that search, the distance is larger: their
-rows stand in the same table.
+Ours and breaching's analytic attack read the image off by one division, exactly; who searches for it stands beside them
+in [time to a picture](time_to_picture.md), as far as it was measured, and is slower. What the division takes, and what
+the checks, the network and the label around it, was not timed apart yet.
 """
 SWEEP = """
-Three ways stand side by side in [training](training.md): the step written out for torch (`torch`), compiled steps
-(`ours`), and all cells mapped over in one compiled program (`fedjax`). What bounds the compiled step is shown layer by
-layer in the [roofline](roofline.md): where its share of matrix products of the same shapes is near 100 %, a larger
-ratio would need a faster processor, as the plain loop's own share of the peak is what the ratio divides by.
+Plain and tight loops, pfl, Flower and fedjax stand side by side with ours in [training](training.md), whose figures are
+older than compiled steps. What these gain over the same step in torch, and what bounds them layer by layer, stands in
+the [roofline](roofline.md): near 100 % of matrix products of the same shapes a larger ratio needs a faster processor.
 """
 COMMANDS = """
-Each way that was taken has a row in [operations](operations.md), with the seconds without it: runs of items kept, items
-kept, pictures kept, templates kept as compiled, the scoreboard's protections kept, tables read by column, garbage left
-alone, numbers without intervals where none is shown. What is left are parts that one process does one after another,
-each a row there too: imports, tables, findings, pages. `leaklab items` reads one kept file; its time is Python's start
-and the import of the library of the command line.
+Each way that was measured has a row in [operations](operations.md), with the seconds without it: runs of items kept,
+items kept, pictures kept, the scoreboard's protections kept, tables read by column, garbage left alone, numbers without
+intervals where none is shown. Templates are kept as compiled since. What is left are parts that one process does one
+after another, each a row there too: imports, tables, findings, pages.
 """
 SMALL = """
-Ways that were measured stand job by job, before and after, in [hours of small](small_hours.md): scores that import
-less, a search under a transform in one pass, and fewer evaluations of a search with a prior, which changed nothing.
-Compiled steps ([training](training.md), [attacks](attacks.md)) are the fourth; the records that the hours are added up
-from were made before them. By operations, the heaviest group (attacks on the LeNet) is bound by double backward passes
-of a small network, whose share of the peak stands in [attacks](attacks.md).
+What was measured stands job by job, before and after, in [hours of small](small_hours.md): a score, a search under the
+two-level transform, and a search with a prior, which is as fast as before. The records that the hours are added up from
+were made before compiled steps, whose gain by job is not measured yet, nor is the bound of the whole reckoned.
 """
 PREDICTION = """
 Three ways were taken, and [growth](growth.md) says item by item what came of them: curves in place of constants, times
@@ -40,10 +34,9 @@ and of several machines: where attacks became faster since, the plan says less t
 known before it does.
 """
 SUITE = """
-The suite is over ten thousand tests; a few dozen that start whole calls of Snakemake, a Slurm or a demo take the most,
-because each has to begin as a user's call does. Ways that were taken: one fork server for the steps of a call, one demo
-for all tests that look at it, and kept plans between calls. What is left is imports of torch and Snakemake, once for
-each process that is what is tested.
+The suite is over ten thousand tests; those that start whole calls of Snakemake, a Slurm or a demo begin as a user's
+call does. Ways that were taken: one fork server for the steps of a call, one demo for all tests that look at it, and
+kept plans between calls.
 """
 WHY = {
     key: " ".join(text.split())

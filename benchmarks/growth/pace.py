@@ -19,8 +19,8 @@ def pace() -> float:
 
 def seconds() -> float:
     """Return the processor seconds of some steps of a small convolutional network, in plain torch."""
-    with torch.random.fork_rng(devices=[]):  # layers draw their first weights from it alone; it is put back
-        torch.manual_seed(0)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)  # layers draw their first weights from it alone; it is put back
         network, images = _network(), torch.rand(32, 1, 28, 28)
     labels = torch.zeros(len(images), dtype=torch.long)
     optimizer, began = torch.optim.SGD(network.parameters(), 0.01), 0.0

@@ -3,32 +3,41 @@
 A workload is kept whole or not at all: its contestants took turns, and only so are they compared.
 """
 
-import hashlib
 import pickle
-import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from leaklab.records.files import write_bytes
+from leaklab.records.kept_json import KEPT, hash_of_package, hash_of_sources, key_of
 
-FOLDER = Path(".snakemake")
-SOURCES = ("src", "benchmarks/*.py", "benchmarks/requirements")
+BENCHMARKS = Path(__file__).parents[1]
+UNREADABLE = (OSError, EOFError, pickle.PickleError, AttributeError, ImportError, LookupError, TypeError, ValueError)
+    OSError,
+    EOFError,
+    pickle.UnpicklingError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    TypeError,
+    ValueError,
+)
 
 
 class Kept:
     """Results of one benchmark by one state of our code with some options on one machine."""
 
-    def __init__(self, name: str, options: Sequence[str], machine: str, folder: Path = FOLDER) -> None:
-        """Name the file; the code is that of the working tree here."""
-        parts = [*options, machine, _git("ls-files", "--stage"), _git("diff", "HEAD")]
-        key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
-        self.file = folder / f"bench-{name}-{key}.pickle"
+    def __init__(self, name: str, options: Sequence[str], machine: str, folder: Path = KEPT) -> None:
+        """Name the file; the code is ours, that of all benchmarks, and the pins of their peers."""
+        rooms = sorted(one for one in BENCHMARKS.iterdir() if one.is_dir() and not one.name.startswith("."))
+        pins = sorted((BENCHMARKS / "requirements").iterdir())
+        code = [hash_of_package(), *map(hash_of_sources, rooms), *(one.read_text(encoding="utf-8") for one in pins)]
+        self.file = folder / f"bench-{name}-{key_of([*options, machine, *code])[:16]}.pickle"
 
     def read(self) -> Any:
         """Return what was kept; None where there is nothing, or nothing that can be read."""
-        with suppress(OSError, EOFError, pickle.UnpicklingError, AttributeError, ImportError):
+        with suppress(*UNREADABLE):
             return pickle.loads(self.file.read_bytes())  # noqa: S301  our own, in a folder of the checkout
         return None
 
@@ -39,8 +48,3 @@ class Kept:
     def end(self) -> None:
         """Forget them: the page is written."""
         self.file.unlink(missing_ok=True)
-
-
-def _git(*words: str) -> str:
-    done = subprocess.run(["git", *words, "--", *SOURCES], capture_output=True, text=True, check=False)
-    return done.stdout

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.testing import assert_close
 
 from leaklab.attacks.matching import gradients as matching
@@ -129,3 +130,12 @@ def test_what_the_library_does_not_know_is_left_to_other_ways(monkeypatch):
     assert not can_be_compiled(build("dlg-lenet").to(torch.bfloat16))
     monkeypatch.setattr(matching, "library", lambda: None)
     assert trial_gradients(build("dlg-lenet")) is layered_gradients
+
+
+def test_tensors_without_numbers_take_the_way_without_a_compiler():
+    network = build("dlg-lenet", torch.float32)
+    of_trials = trial_gradients(network)
+    assert isinstance(of_trials, CompiledGradients)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        found = of_trials(network, torch.zeros(3, 2, *CASES["dlg-lenet"]), torch.full((3, 2, CLASSES), 1 / CLASSES))
+    assert [one.shape[0] for one in found] == [3] * len(list(network.parameters()))

@@ -14,8 +14,6 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call
 from torch.testing import assert_close
 
-from leaklab.attacks.matching.compiled import CompiledGradients
-from leaklab.attacks.matching.gradients import trial_gradients
 from leaklab.federated.batches import Batch
 from leaklab.federated.forms import lanes
 from leaklab.federated.forms import network as forms
@@ -317,12 +315,6 @@ def test_tensors_without_numbers_take_the_way_without_a_compiler():
     assert isinstance(form, LanesNetwork)
     with FakeTensorMode(allow_non_fake_inputs=True):
         assert form.logits(weights, torch.zeros(1, 4, *SHAPE), {}).shape == (1, CLASSES, 4)
-    whole = build("cnn-mnist")
-    of_trials = trial_gradients(whole)
-    assert isinstance(of_trials, CompiledGradients)
-    with FakeTensorMode(allow_non_fake_inputs=True):
-        found = of_trials(whole, torch.zeros(3, 2, *SHAPE), torch.full((3, 2, CLASSES), 1 / CLASSES))
-    assert [one.shape[0] for one in found] == [3] * len(list(whole.parameters()))
 
 
 @needs_compiler

@@ -3,7 +3,7 @@
 import pytest
 from jinja2 import DictLoader, Environment
 
-from leaklab.report.site.kept_templates import KeptTemplates
+from leaklab.report.site.site import KeptTemplates
 
 
 def rendered(folder, text="{{ 1 + 1 }}"):

@@ -3,10 +3,12 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, FileSystemBytecodeCache, PackageLoader, StrictUndefined
+from jinja2.bccache import Bucket
 from markupsafe import Markup
 
 from leaklab.planning.outputs import nothing_done
@@ -14,6 +16,7 @@ from leaklab.records import files
 from leaklab.records.config import Scale
 from leaklab.records.environment import duration
 from leaklab.records.errors import UserError
+from leaklab.records.kept_json import KEPT
 from leaklab.report.judge.attackers import MEDIAN
 from leaklab.report.judge.terms import NAMES, in_words, key_in_words, key_name, name_in_words, stand_in_in_words
 from leaklab.report.judge.verdicts import SIGNS
@@ -32,7 +35,6 @@ from leaklab.report.site.headlines import (
     nobody_knows,
     setting_lines,
 )
-from leaklab.report.site.kept_templates import KeptTemplates
 from leaklab.report.site.pages import ItemPage, SiteData, Standing
 from leaklab.report.site.strips import strips
 from leaklab.report.tables import tables
@@ -123,6 +125,28 @@ def _neighbors(pages: Sequence[Page], place: int) -> dict[str, Page | None]:
 def _table(page: ItemPage) -> Markup:
     # page_table escapes every text that it puts in
     return Markup(tables.page_table(page.grid, page.title)) if page.grid else Markup("")
+
+
+TEMPLATES = KEPT / "templates"
+
+
+class KeptTemplates(FileSystemBytecodeCache):
+    """Compiled templates by name, source and versions; where nothing can be kept, they are compiled each time."""
+
+    def __init__(self, folder: Path = TEMPLATES) -> None:
+        """Name the folder, which is made when something is kept."""
+        super().__init__(str(folder))
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        """Read what is kept; what is damaged counts as nothing."""
+        with suppress(OSError):
+            super().load_bytecode(bucket)
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        """Keep a template."""
+        with suppress(OSError):
+            Path(self.directory).mkdir(parents=True, exist_ok=True)
+            super().dump_bytecode(bucket)
 
 
 def _environment() -> Environment:
