@@ -14,15 +14,6 @@ from leaklab.records.kept_json import KEPT, hash_of_package, hash_of_sources, ke
 
 BENCHMARKS = Path(__file__).parents[1]
 UNREADABLE = (OSError, EOFError, pickle.PickleError, AttributeError, ImportError, LookupError, TypeError, ValueError)
-    OSError,
-    EOFError,
-    pickle.UnpicklingError,
-    AttributeError,
-    ImportError,
-    LookupError,
-    TypeError,
-    ValueError,
-)
 
 
 class Kept:
