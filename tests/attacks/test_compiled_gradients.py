@@ -137,5 +137,6 @@ def test_tensors_without_numbers_take_the_way_without_a_compiler():
     of_trials = trial_gradients(network)
     assert isinstance(of_trials, CompiledGradients)
     with FakeTensorMode(allow_non_fake_inputs=True):
-        found = of_trials(network, torch.zeros(3, 2, *CASES["dlg-lenet"]), torch.full((3, 2, CLASSES), 1 / CLASSES))
+        images = torch.zeros(3, 2, *CASES["dlg-lenet"], requires_grad=True)
+        found = of_trials(network, images, torch.full((3, 2, CLASSES), 1 / CLASSES))
     assert [one.shape[0] for one in found] == [3] * len(list(network.parameters()))
