@@ -274,6 +274,20 @@ def dataset():
     return Dataset("digits", 10, images[:1000], labels[:1000], images[1000:], labels[1000:], *moments)
 
 
+@pytest.fixture(autouse=True)
+def _items_of_the_folder(monkeypatch):
+    """Forget the items and papers that a test read in a folder that it went to: they are kept by their relative path.
+
+    It asks for ``monkeypatch``, so as to end while the test is still there.
+    """
+    yield
+    if not ROOT.samefile("."):
+        from leaklab.items.items import load_items, load_papers
+
+        load_items.cache_clear()
+        load_papers.cache_clear()
+
+
 @pytest.fixture
 def package_at(monkeypatch):
     """Return a function that says where plug-ins are sought, and forgets what was known of those sought before.

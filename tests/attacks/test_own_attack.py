@@ -1,5 +1,7 @@
 """An attack of one's own that keeps its state and costs much is one file: nothing else in the house is touched."""
 
+from math import ceil
+
 import pytest
 import torch
 
@@ -9,7 +11,7 @@ from leaklab.attacks.search.savepoints import OutOfTime, Savepoints, keeping
 from leaklab.observations.requirements import check_batch
 from leaklab.planning.devices import Device
 from leaklab.planning.memory import memory_mb
-from leaklab.planning.pieces import Cut
+from leaklab.planning.pieces import MINUTES, Cut, chunks_of
 from leaklab.planning.plan import Job
 from leaklab.planning.resources import cost
 from leaklab.records import plugins
@@ -99,9 +101,11 @@ def test_the_plan_knows_what_it_costs():
 
 def test_it_is_cut_into_chains_of_pieces(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    cut = Cut.of(Job(spec()), Device())
-    assert (cut.pieces, cut.chain) == (28, 7)
-    assert cut.told == {"pieces": 28, "chain": 7, "seconds": 1601}
+    cut, seconds = Cut.of(Job(spec()), Device()), Device().seconds(spec())
+    chain = ceil(seconds / chunks_of(spec()) / (60 * MINUTES))
+    assert (cut.pieces, cut.chain) == (chunks_of(spec()) * chain, chain)
+    assert chain > 1
+    assert cut.told == {"pieces": cut.pieces, "chain": chain, "seconds": ceil(seconds / cut.pieces)}
     short = Cut.of(Job(spec(iterations=1)), Device())
     assert (short.pieces, short.chain) == (1, 1)
 

@@ -34,6 +34,7 @@ BOUNDED = {
     "federated/engine.py": "how long a training took, and when it is saved",
     "federated/evaluation.py": "how long tests took",
     "federated/masked_sums/messages.py": "keys of clients that no seed may tell; their sums are the same",
+    "models/lanes/check.py": "whether a library is quicker than autograd, once at its build; both compute the same",
 }
 """Files of the house that may ask a clock, and why."""
 FOLDERS = ("attacks", "captures", "data/augmentations.py", "data/partitions", "data/readers", "defenses", "federated",
