@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 # as in the workflow: two processes of one thread beat one process of two threads
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -61,7 +62,8 @@ def pytest_collection_modifyitems(items):
 
     def place(item):
         group = group_of(item.nodeid)
-        return group != "demo", group != "few", group != "slurm", "workflow/" not in group
+        # `few` takes over what the demo made, so it comes late among what runs Snakemake
+        return group != "demo", group != "slurm", "workflow/" not in group and group != "few", group == "few"
 
     items.sort(key=place)
     # an address is another one in each process, and then none of them runs anything
@@ -201,19 +203,45 @@ def checkout(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def demo(checkout):
+def demo(checkout, made):
     """The checkout after `snakemake demo`, which said what lies beside it; tests that change anything take a copy."""
-    said = checkout.must("snakemake", "--cores", "2", "--", "demo", timeout=2400)
+    with FileLock(f"{made}.lock"):
+        said = checkout.must("snakemake", "--cores", "2", "--", "demo", timeout=2400)
+        made.symlink_to(checkout.folder)
     checkout.folder.with_name("said.txt").write_text(said, encoding="utf-8")
     return checkout
 
 
 @pytest.fixture(scope="session")
-def few(checkout, tmp_path_factory):
-    """A checkout with few items after `snakemake demo`: calls of all items take thrice as long; tests take a copy."""
+def made(tmp_path_factory):
+    """The link to the checkout of ``demo``, for all processes of this call of pytest; there once the demo is made."""
+    own = tmp_path_factory.getbasetemp()
+    return (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "demo"
+
+
+@pytest.fixture(scope="session")
+def few(checkout, made, tmp_path_factory):
+    """A checkout with few items after `snakemake demo`: calls of all items take thrice as long; tests take a copy.
+
+    Runs that another process made for ``demo`` are taken over: they are those that would be made here.
+    """
     clone = checkout.clone(tmp_path_factory.mktemp("few") / "leaklab").only(*FEW)
+    with FileLock(f"{made}.lock"):
+        take_runs(made, clone.folder)
     clone.must("snakemake", "--cores", "2", "--quiet", "rules", "progress", "--", "demo", timeout=1200)
     return clone
+
+
+def take_runs(source: Path, target: Path) -> None:
+    """Take over the runs of a checkout that items of another one ask for, if they are there."""
+    from leaklab.items.items import load_items
+    from leaklab.planning.plan import build_plan
+
+    plan = build_plan(load_items(target / "config/items"), ["demo"])
+    for job in (job for jobs in plan.jobs.values() for job in jobs.values()):
+        folder = Path(job.folder)
+        if (source / folder / "run.json").is_file():
+            shutil.copytree(source / folder, target / folder)
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,8 @@ import pytest
 STEPS = Path(__file__).parents[2] / "src/leaklab/steps"
 HEAVY = {"torch", "pandas", "matplotlib", "seaborn", "scipy", "sklearn", "skimage", "torchvision", "lpips", "timm",
          "transformers"}  # fmt: skip
+SLOW = {"torchvision", "torch._dynamo", "torchmetrics", "transformers", "timm", "lpips", "seaborn"}
+"""Each takes about as long as torch."""
 NONE: set[str] = set()
 DRAWING = {"seaborn", "matplotlib", "pandas", "scipy"}
 """Only what draws pays for seaborn: it takes longer to import than all else that such a step needs."""
@@ -73,3 +75,22 @@ def test_a_step_starts_with_no_more_than_its_list(allowed):
     found = dict(map(json.loads, done.stdout.splitlines()))
     assert found.keys() == set(steps)
     assert {name: set(heavy) - set(allowed) for name, heavy in found.items()} == {name: set() for name in steps}
+
+
+@pytest.mark.parametrize("room", ["models", "attacks", "defenses"])
+def test_a_plug_in_is_loaded_with_torch_alone(room):
+    """What a few plug-ins of a file need comes when they are used: torchvision takes as long to import as torch."""
+    folder = STEPS.parent / room
+    names = [
+        ".".join(path.relative_to(STEPS.parents[1]).with_suffix("").parts) for path in sorted(folder.rglob("*.py"))
+    ]
+    look = (
+        "import importlib, json, sys\n"
+        f"for name in {[name for name in names if not name.endswith('__init__')]}:\n"
+        "    before = set(sys.modules)\n"
+        "    importlib.import_module(name)\n"
+        f"    print(json.dumps([name, sorted((sys.modules.keys() - before) & set({sorted(SLOW)}))]))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    found = dict(map(json.loads, done.stdout.splitlines()))
+    assert {name: slow for name, slow in found.items() if slow} == {}

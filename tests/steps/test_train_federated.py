@@ -163,11 +163,11 @@ def test_the_same_spec_gives_the_same_bytes(arguments, tmp_path):
 # continuous integration kills a few times, whoever wants to be sure more often
 KILLS = int(os.environ.get("LEAKLAB_KILLS", "4"))
 SLOWLY = """
-import sys, time, torch
+import os, sys, time, torch
 from leaklab.steps import base, train_federated
 torch.set_num_threads(1)
-plain = base.Job.track
-base.Job.track = lambda *arguments: (time.sleep(0.05) or index for index in plain(*arguments))
+plain, seconds = base.Job.track, float(os.environ["SECONDS_OF_A_ROUND"])
+base.Job.track = lambda *arguments: (time.sleep(seconds) or index for index in plain(*arguments))
 base.main("train_federated", train_federated.run, sys.argv[1:])
 """
 
@@ -177,7 +177,10 @@ def files_of(folder):
 
 
 def stamp(path):
-    return path.stat().st_mtime_ns if path.exists() else 0
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:  # asked for `exists` first, it could go in between
+        return 0
 
 
 def kill_at_work(process, checkpoint, seconds):
@@ -198,14 +201,14 @@ def test_a_job_killed_at_random_moments_ends_with_the_bytes_of_an_undisturbed_on
     undisturbed = files_of(tmp_path)
     for name in (*undisturbed, "run.json"):
         (tmp_path / name).unlink()
-    command = [sys.executable, "-c", SLOWLY, *arguments]  # slow rounds, so that the kills fall into the training
-    environment = os.environ | {"LEAKLAB_CHECKPOINT_SECONDS": "0"}
-    moments = stream(0, "kills")
+    command, environment = [sys.executable, "-c", SLOWLY, *arguments], os.environ | {"LEAKLAB_CHECKPOINT_SECONDS": "0"}
+    # so slow that kills fall into the training, also where this process has to wait for a processor
+    slowly, moments = environment | {"SECONDS_OF_A_ROUND": "0.25"}, stream(0, "kills")
     with (tmp_path / "log").open("w") as log:
         for _ in range(KILLS):
-            process = subprocess.Popen(command, env=environment, stderr=log)
-            assert kill_at_work(process, tmp_path / "checkpoint.safetensors", 0.12 * moments.number())
-        subprocess.run(command, env=environment, stderr=log, check=True)
+            process = subprocess.Popen(command, env=slowly, stderr=log)
+            assert kill_at_work(process, tmp_path / "checkpoint.safetensors", 0.6 * moments.number())
+        subprocess.run(command, env=environment | {"SECONDS_OF_A_ROUND": "0"}, stderr=log, check=True)
     assert (tmp_path / "log").read_text(encoding="utf-8").count("going on from round") == KILLS
     assert files_of(tmp_path) == undisturbed
     assert not [path for path in tmp_path.iterdir() if "checkpoint" in path.name]

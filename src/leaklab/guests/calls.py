@@ -3,6 +3,7 @@
 import copy
 import importlib.util
 import inspect
+import os
 import random
 import sys
 from collections.abc import Callable, Mapping
@@ -120,7 +121,8 @@ def imported(file: Path, number: int) -> ModuleType:
     Raises:
         UserError: it fails; where, and with what.
     """
-    for name in [name for name, module in sys.modules.items() if _is_beside(module, file)]:
+    folder = f"{file.parent.absolute()}{os.sep}"
+    for name in [name for name, module in sys.modules.items() if _is_beside(module, folder)]:
         del sys.modules[name]
     if str(file.parent) not in sys.path:
         sys.path.insert(0, str(file.parent))
@@ -134,12 +136,13 @@ def imported(file: Path, number: int) -> ModuleType:
     return module
 
 
-def _is_beside(module: ModuleType, file: Path) -> bool:
+def _is_beside(module: ModuleType, folder: str) -> bool:
     """Whether a module is the guest's own: in its folder, and neither of the house nor installed nor the program."""
-    place = Path(getattr(module, "__file__", None) or "/")
+    name = getattr(module, "__file__", None) or "/"
+    if not name.startswith(folder):  # most of thousands, asked for each object of a guest
+        return False
     others = (PACKAGE_FOLDER, Path(sys.prefix), Path(sys.base_prefix))
-    own = place.is_relative_to(file.parent) and not any(place.is_relative_to(one) for one in others)
-    return own and module.__name__ != "__main__"
+    return not any(Path(name).is_relative_to(one) for one in others) and module.__name__ != "__main__"
 
 
 def sent(

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from torch import nn
-from torchvision.models.squeezenet import Fire
 
 from leaklab.models.adapted import HEAD, PREFIX, ConvolutionAdapter, Tuning, inputs_of, is_frozen
 from leaklab.models.base import Architecture, Shape, feature_count
@@ -228,6 +227,8 @@ class AdaptedSqueezeNet(Architecture):
         Raises:
             UserError: images of other channels, or too small ones.
         """
+        from torchvision.models.squeezenet import Fire  # as slow to import as torch
+
         layers, _ = inputs_of(input_shape, self.channels, self.side)
         layers |= {"conv1": nn.Conv2d(self.channels, 64, 3, stride=2), "relu": nn.ReLU(inplace=True), "pool1": _pool()}
         for name, sizes in FIRES.items():

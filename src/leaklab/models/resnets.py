@@ -7,8 +7,6 @@ from typing import Any, ClassVar, Literal
 
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torchvision.models import resnet18, resnet152
-from torchvision.models.resnet import BasicBlock
 
 from leaklab.models.base import Architecture, Shape
 from leaklab.records.bounds import Count, PartShare, Positive
@@ -80,6 +78,8 @@ class SmallResNet(Architecture):
         return parts | {"avgpool": nn.AdaptiveAvgPool2d(1), "flatten": nn.Flatten(), "fc": head}
 
     def _stage(self, inputs: int, outputs: int) -> nn.Sequential:
+        from torchvision.models.resnet import BasicBlock  # as slow to import as torch, so not for other networks
+
         if inputs == outputs:
             first = BasicBlock(inputs, outputs)
         else:
@@ -121,6 +121,8 @@ class ResNet18(Architecture):
         Raises:
             UserError: unknown stem.
         """
+        from torchvision.models import resnet18  # slow to import
+
         if self.stem not in ("cifar", "imagenet"):
             raise UserError(f"model 'resnet-18' has no stem '{self.stem}': set stem to cifar or imagenet")
         parts: dict[str, nn.Module] = dict(resnet18(num_classes=num_classes).named_children())
@@ -157,6 +159,8 @@ class ResNet152(ResNet18):
         Raises:
             UserError: unknown stem.
         """
+        from torchvision.models import resnet152  # slow to import
+
         shallow = super().layers(input_shape, num_classes)
         deep = dict(resnet152(num_classes=num_classes).named_children())
         return {name: layer if name in STEM else deep.get(name, layer) for name, layer in shallow.items()}
