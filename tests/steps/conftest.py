@@ -20,3 +20,19 @@ def step():
         return files
 
     return run
+
+
+@pytest.fixture(scope="session")
+def changed_at():
+    """Return a function that says when a file was changed last, in nanoseconds; 0 for one that is not there.
+
+    A file that is asked about first (``exists``) may be replaced or removed before it is looked at.
+    """
+
+    def changed(path):
+        try:
+            return path.stat().st_mtime_ns
+        except FileNotFoundError:
+            return 0
+
+    return changed

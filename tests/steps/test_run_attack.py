@@ -137,23 +137,18 @@ base.main("run_attack", run_attack.run, sys.argv[1:])
 """
 
 
-def stamp(path):
-    try:
-        return path.stat().st_mtime_ns
-    except FileNotFoundError:
-        return 0
-
-
-def test_a_process_killed_after_its_first_chunks_ends_with_the_bytes_of_an_undisturbed_one(attack, tmp_path):
+def test_a_process_killed_after_its_first_chunks_ends_with_the_bytes_of_an_undisturbed_one(
+    attack, tmp_path, changed_at
+):
     """SIGKILL, as a scheduler sends it, once a chunk is kept: twice, so that a resumed job is killed as well."""
     whole = attack("whole")
     folder = tmp_path / "killed"
     command = [sys.executable, "-c", ONE_CHUNK, *attack.arguments("killed")]
     kept, resumed = folder / "checkpoint.safetensors", []
     for _ in range(2):
-        before = stamp(kept)
+        before = changed_at(kept)
         process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-        while process.poll() is None and stamp(kept) == before:
+        while process.poll() is None and changed_at(kept) == before:
             time.sleep(0.005)
         process.kill()
         assert process.wait() == -signal.SIGKILL

@@ -176,17 +176,10 @@ def files_of(folder):
     return {name: (folder / name).read_bytes() for name in ("sweep.parquet", "weights.safetensors")}
 
 
-def stamp(path):
-    try:
-        return path.stat().st_mtime_ns
-    except FileNotFoundError:  # asked for `exists` first, it could go in between
-        return 0
-
-
-def kill_at_work(process, checkpoint, seconds):
+def kill_at_work(process, checkpoint, seconds, changed_at):
     """Kill with SIGKILL some time after the process saved its first own checkpoint; say whether it still ran."""
-    before = stamp(checkpoint)
-    while process.poll() is None and stamp(checkpoint) in (before, 0):
+    before = changed_at(checkpoint)
+    while process.poll() is None and changed_at(checkpoint) in (before, 0):
         time.sleep(0.005)
     time.sleep(seconds)
     process.kill()
@@ -194,7 +187,9 @@ def kill_at_work(process, checkpoint, seconds):
 
 
 @pytest.mark.parametrize("spec", [KILLED_SPEC, PRIVATE_SPEC], ids=["fedavg", "private-state"])
-def test_a_job_killed_at_random_moments_ends_with_the_bytes_of_an_undisturbed_one(arguments, tmp_path, spec):
+def test_a_job_killed_at_random_moments_ends_with_the_bytes_of_an_undisturbed_one(
+    arguments, tmp_path, spec, changed_at
+):
     """SIGKILL, as a scheduler sends it: in a step, while a checkpoint or a result is written, or in between."""
     arguments[1] = json.dumps(spec)
     main("train_federated", train_federated.run, arguments)
@@ -207,7 +202,7 @@ def test_a_job_killed_at_random_moments_ends_with_the_bytes_of_an_undisturbed_on
     with (tmp_path / "log").open("w") as log:
         for _ in range(KILLS):
             process = subprocess.Popen(command, env=slowly, stderr=log)
-            assert kill_at_work(process, tmp_path / "checkpoint.safetensors", 0.6 * moments.number())
+            assert kill_at_work(process, tmp_path / "checkpoint.safetensors", 0.6 * moments.number(), changed_at)
         subprocess.run(command, env=environment | {"SECONDS_OF_A_ROUND": "0"}, stderr=log, check=True)
     assert (tmp_path / "log").read_text(encoding="utf-8").count("going on from round") == KILLS
     assert files_of(tmp_path) == undisturbed
