@@ -214,6 +214,29 @@ PLUGIN = Broken
 """
 
 
+TALKING = """
+import logging
+from leaklab.steps.base import main
+
+def run(job):
+    job.outputs["table"].parent.mkdir()
+    job.outputs["table"].write_text("a")
+    for name in ("leaklab", "fontTools.subset"):
+        logging.getLogger(name).info("%s works", name)
+        logging.getLogger(name).warning("%s warns", name)
+
+main("make_table", run, {arguments})
+"""
+
+
+def test_a_log_has_the_lines_of_the_house_and_the_warnings_of_others():
+    command = [sys.executable, "-c", TALKING.format(arguments=ARGUMENTS)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    assert [line.split(" ", 1)[1] for line in said.splitlines()] == [
+        "leaklab works", "leaklab warns", "fontTools.subset warns",
+    ]  # fmt: skip
+
+
 def test_a_plugin_that_raises_is_named_with_its_line(folder, package_at, capsys):
     (folder / "leaklab/defenses").mkdir(parents=True)
     file = folder / "leaklab/defenses/broken.py"

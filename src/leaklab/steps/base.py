@@ -85,7 +85,9 @@ class Job:
 
 def main(rule: str, run: Callable[[Job], None], argv: list[str] | None = None) -> None:
     """Run a step from the command line; exits 1 with one clear line when the user has to do something."""
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    # of other packages warnings alone: a font that is embedded has a hundred lines to say
+    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    log.setLevel(logging.INFO)
     arguments = _parser(rule).parse_args(argv)
     with _one_line_errors(rule):
         recorder = Recorder(rule=rule, code=arguments.code, device=arguments.device)
