@@ -302,18 +302,25 @@ def dataset():
     return Dataset("digits", 10, images[:1000], labels[:1000], images[1000:], labels[1000:], *moments)
 
 
+KEPT_BY_PLACE = (
+    "leaklab.items.items.load_items", "leaklab.items.items.load_papers", "leaklab.planning.estimate._catalog",
+    "leaklab.report.site.glossary._abbreviations", "leaklab.report.site.recipes._listed",
+)  # fmt: skip
+"""What reads files by a path from where one is, and keeps what it read."""
+
+
 @pytest.fixture(autouse=True)
-def _items_of_the_folder(monkeypatch):
-    """Forget the items and papers that a test read in a folder that it went to: they are kept by their relative path.
+def _nothing_of_other_folders(monkeypatch):
+    """Forget what a test read in a folder that it went to.
 
     It asks for ``monkeypatch``, so as to end while the test is still there.
     """
     yield
     if not ROOT.samefile("."):
-        from leaklab.items.items import load_items, load_papers
-
-        load_items.cache_clear()
-        load_papers.cache_clear()
+        for place, _, name in (one.rpartition(".") for one in KEPT_BY_PLACE):
+            function = getattr(sys.modules.get(place), name, None)
+            if hasattr(function, "cache_clear"):  # a test may have put another one there
+                function.cache_clear()
 
 
 @pytest.fixture

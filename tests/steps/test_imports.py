@@ -12,7 +12,7 @@ STEPS = Path(__file__).parents[2] / "src/leaklab/steps"
 HEAVY = {"torch", "pandas", "matplotlib", "seaborn", "scipy", "sklearn", "skimage", "torchvision", "lpips", "timm",
          "transformers"}  # fmt: skip
 SLOW = {"torchvision", "torch._dynamo", "torchmetrics", "transformers", "timm", "lpips", "seaborn"}
-"""Each takes about as long as torch."""
+"""Packages, and a part of torch, that loading a plug-in does not need."""
 NONE: set[str] = set()
 DRAWING = {"seaborn", "matplotlib", "pandas", "scipy"}
 """Only what draws pays for seaborn: it takes longer to import than all else that such a step needs."""
@@ -78,8 +78,8 @@ def test_a_step_starts_with_no_more_than_its_list(allowed):
 
 
 @pytest.mark.parametrize("room", ["models", "attacks", "defenses"])
-def test_a_plug_in_is_loaded_with_torch_alone(room):
-    """What a few plug-ins of a file need comes when they are used: torchvision takes as long to import as torch."""
+def test_a_plug_in_is_loaded_without_packages_that_only_its_use_needs(room):
+    """What a few plug-ins of a file need comes when they are used: torchvision took as long to import as torch."""
     folder = STEPS.parent / room
     names = [
         ".".join(path.relative_to(STEPS.parents[1]).with_suffix("").parts) for path in sorted(folder.rglob("*.py"))
