@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -18,14 +18,15 @@ from speed.command import FOLDER
 from speed.machine import description
 from speed.page import wrapped
 
+from goals import demo
 from goals.missed import WHY
 from goals.page import page
-from goals.rows import every_row
+from goals.rows import CORES, every_row
 from goals.suite import lines, seconds_of_tests
 from leaklab.records.files import write_table, write_text
 
 TABLE = FOLDER / "goals.csv"
-SUITE = "suite.csv"
+SUITE, DEMO = "suite.csv", "demo.csv"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -34,10 +35,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--wait", nargs="+", choices=("demo", "test"), default=[], help="take the time of these first")
     for target in parser.parse_args(arguments).wait:
         keep(target, seconds_of(target))
-    suite = FOLDER / SUITE
-    text = wrapped(page(every_row(FOLDER), WHY, list(lines(pd.read_csv(suite))) if suite.is_file() else ()))
+    text = wrapped(page(every_row(FOLDER), WHY, dict(_parts())))
     write_text(FOLDER / "goals.md", text)
     sys.stdout.write(text)
+
+
+def _parts() -> Iterator[tuple[str, list[str]]]:
+    """Yield what a stranger waits for, with the lines on where its time goes."""
+    if (FOLDER / DEMO).is_file():
+        waited = pd.read_csv(TABLE)
+        seconds = float(waited[waited["what"] == "make demo"]["seconds"].iloc[-1])
+        yield "make demo", list(demo.lines(pd.read_csv(FOLDER / DEMO), seconds, CORES))
+    if (FOLDER / SUITE).is_file():
+        yield "make test", list(lines(pd.read_csv(FOLDER / SUITE)))
 
 
 def seconds_of(target: str) -> float:
@@ -52,11 +62,13 @@ def seconds_of(target: str) -> float:
         subprocess.run(["make", "setup"], cwd=clone, check=True, stdout=subprocess.DEVNULL)
         report = Path(folder) / "report.xml"
         told = {**os.environ, "PYTEST_ADDOPTS": f"--junitxml={report}"}
-        began = time.monotonic()
+        began, since = time.monotonic(), time.time()
         subprocess.run(["make", target], cwd=clone, check=True, stdout=subprocess.DEVNULL, env=told)
         seconds = time.monotonic() - began
         if report.is_file():
             write_table(FOLDER / SUITE, seconds_of_tests(report))
+        if target == "demo":
+            write_table(FOLDER / DEMO, demo.seconds_of_jobs(clone, since))
         return seconds
 
 

@@ -1,20 +1,24 @@
 """What was tried for goals that are missed, and what bounds them; numbers stand in the pages that are named."""
 
 RESNET = """
-Three ways were measured side by side: autograd's double backward, trials mapped over by `torch.func`, and products of
-gradients without forming them (`attacks/matching/module_gradients.py`), which is in use and the fastest
-([attacks](attacks.md), by its column of GFLOP/s). Seven passes of a gradient's cost are asked for, in the library's own
-convolutions: what is left above the bound is their share of the peak, and the passes over values between them.
+Five ways stand side by side in [ways to an evaluation](attack_ways.md): autograd's double backward, one trial after
+another and by `torch.func`, each memory layout, and products of gradients that are never formed
+(`attacks/matching/module_gradients.py`), which is in use and the fastest. All that matters is done by the library's own
+convolutions: the same page says at which share of the peak they run here and in a plain gradient of one image, and what
+the operations would take at the peak, which is no longer than what the goal leaves. Compiled steps know no residual
+networks.
 """
 PICTURE = """
-Ours and breaching's analytic attack read the image off by one division, exactly; who searches for it stands beside them
-in [time to a picture](time_to_picture.md), as far as it was measured, and is slower. What the division takes, and what
-the checks, the network and the label around it, was not timed apart yet.
+Ours and breaching's analytic attack read the image off by one division, exactly. [Parts of an exact
+reading](time_to_picture_parts.md) has ours piece by piece, and beside it three other ways: without the first weights
+that torch draws, with the network at hand, and all updates in one call. What bounds it from below is the division with
+the checks around it; most of the time goes into building the network, which says where its first layer is and how
+images were normalised.
 """
 SWEEP = """
-Plain and tight loops, pfl, Flower and fedjax stand side by side with ours in [training](training.md), whose figures are
-older than compiled steps. What these gain over the same step in torch, and what bounds them layer by layer, stands in
-the [roofline](roofline.md): near 100 % of matrix products of the same shapes a larger ratio needs a faster processor.
+Plain and tight loops, pfl, Flower, fedjax and our own engine without a compiler stand side by side with ours in
+[training](training.md). What bounds compiled steps layer by layer stands in the [roofline](roofline.md): near 100 % of
+matrix products of the same shapes a larger ratio needs a faster processor.
 """
 COMMANDS = """
 Each way that was measured has a row in [operations](operations.md), with the seconds without it: runs of items kept,

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
+from types import MappingProxyType
 
 from goals.rows import Row, missed, shown
 
@@ -15,13 +16,13 @@ ahead. Where nothing stands, nothing was measured yet. The pages: [time to a pic
 WORDS = {True: "reached", False: "**missed**", None: "-"}
 
 
-def page(rows: Sequence[Row], why: Mapping[str, str], suite: Sequence[str] = ()) -> str:
+def page(rows: Sequence[Row], why: Mapping[str, str], parts: Mapping[str, Sequence[str]] = MappingProxyType({})) -> str:
     """Return the page: a table, then what stands between a goal that was missed and its number.
 
     Args:
         rows: of all goals.
         why: words on what was tried and what bounds it, by ``Row.missed``.
-        suite: lines on where the time of ``make test`` goes.
+        parts: lines on where the time goes, by what a stranger waits for.
     """
     text = ["# Goals of speed", OPENING.strip(), table(rows)]
     found = missed(rows)
@@ -31,8 +32,8 @@ def page(rows: Sequence[Row], why: Mapping[str, str], suite: Sequence[str] = ())
     for key, own in groupby(found, key=lambda row: row.missed):
         names = "; ".join(row.what for row in own)
         text.append(f"**{names}.** {why.get(key, 'Nothing is known yet of what stands between.')}")
-    if suite:
-        text += ["## Where the time of `make test` goes", "\n".join(suite)]
+    for what, lines in parts.items():
+        text += [f"## Where the time of `{what}` goes", "\n".join(lines)]
     return "\n\n".join(text) + "\n"
 
 

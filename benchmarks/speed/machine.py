@@ -10,7 +10,8 @@ import torch
 def description() -> str:
     """Return processor, usable cores, Python and torch."""
     cores = len(os.sched_getaffinity(0))
-    return f"{_processor()}, {cores} cores, Python {platform.python_version()}, torch {torch.__version__}"
+    usable = f"{cores} {'core' if cores == 1 else 'cores'}"
+    return f"{_processor()}, {usable}, Python {platform.python_version()}, torch {torch.__version__}"
 
 
 def _processor() -> str:

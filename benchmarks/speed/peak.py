@@ -25,21 +25,25 @@ def best_rate(operation: Callable[[], object], flop: float) -> float:
     return max(rates)
 
 
-@torch.no_grad()
 def main() -> None:
     """Print both rates as one line of JSON."""
     one_thread()
+    print(json.dumps(peaks()))
+
+
+@torch.no_grad()
+def peaks() -> dict[str, float]:
+    """Return the best rates of this thread in GFLOP/s: ``sgemm`` and ``convolution``."""
     square = torch.ones(SIDE, SIDE)
     batch, channels, size = 32, 64, 28
     images = torch.ones(batch, channels, size, size).to(memory_format=torch.channels_last)
     kernels = torch.ones(channels, channels, 3, 3).to(memory_format=torch.channels_last)
-    rates = {
+    return {
         "sgemm": best_rate(lambda: square @ square, 2.0 * SIDE**3),
         "convolution": best_rate(
             lambda: F.conv2d(images, kernels, padding="valid"), 2.0 * batch * (size - 2) ** 2 * 9 * channels**2
         ),
     }
-    print(json.dumps(rates))
 
 
 if __name__ == "__main__":

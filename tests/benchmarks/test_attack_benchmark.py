@@ -16,6 +16,9 @@ from attack_speed.objectives import border_variation, objective
 from attack_speed.report import page, table
 from attack_speed.rows import rows
 from attack_speed.runs import Measurement, check, measured
+from attack_speed.ways import GRADIENT, ways
+from attack_speed.ways import measured as measured_ways
+from attack_speed.ways import page as page_of_ways
 from attack_speed.workers.measuring import Meter, psnr
 from attack_speed.workers.ours import Ours
 from attack_speed.workers.plain import Plain
@@ -295,3 +298,23 @@ def test_quality_is_that_of_the_last_images_and_has_its_column():
     )
     text = page(rows(results, [workload], CONTESTANTS), results, "a machine", "a command", 1)
     assert "23.46 dB" in text
+
+
+def test_all_ways_to_an_evaluation_find_the_same_derivative(materials):
+    workload = IG
+    found = {name: way() for name, way in ways(materials[workload.name], workload).items()}
+    matched = {name: derivative for name, derivative in found.items() if derivative is not None}
+    assert [name for name in found if name not in matched] == [name for name in found if name.startswith(GRADIENT)]
+    expected = next(iter(matched.values()))
+    assert float(expected.norm()) > 0
+    for derivative in matched.values():
+        torch.testing.assert_close(derivative, expected, rtol=1e-3, atol=1e-3 * float(expected.abs().max()))
+
+
+def test_ways_are_held_against_the_peak_by_the_operations_that_they_do(materials):
+    found = measured_ways(ways(materials[IG.name], IG), IG.trials, 1)
+    alone = found[GRADIENT].flop
+    assert all(one.flop > 2 * alone for name, one in found.items() if not name.startswith(GRADIENT))
+    assert all(one.flop == alone for name, one in found.items() if name.startswith(GRADIENT))
+    text = page_of_ways(found, 100.0)
+    assert all(f"| {name} | " in text for name in found)

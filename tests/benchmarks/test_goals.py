@@ -1,10 +1,13 @@
 """Each goal of speed is read from the table that measured it, and a missed one says what stands between."""
 
+import json
+from datetime import datetime
 from math import inf, nan
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from goals import demo
 from goals.missed import WHY
 from goals.page import page, table
 from goals.rows import Row, attacks, commands, every_row, missed, training, whole
@@ -85,7 +88,25 @@ def test_the_time_of_tests_is_told_by_folder_and_file(tmp_path):
         {"folder": "workflow", "file": "tests/workflow/test_kills.py", "tests": 1, "seconds": 2.0},
     ]
     text = page([Row("The whole", "`make test`", 720.0, 900.0, "s", at_most=True, missed="make test")], WHY,
-                list(lines(found)))  # fmt: skip
+                {"make test": list(lines(found))})  # fmt: skip
     assert "4 tests take 100 seconds of their processes." in text
     assert "| **tests/workflow** | 3 | 98 | 98% |" in text
     assert "| **tests** | 1 | 2 | 2% |" in text
+
+
+def test_the_time_of_the_demo_is_told_by_rule_from_the_records_of_its_own_jobs(tmp_path):
+    for place, rule, started, seconds in (
+        ("results/runs/train/a", "train", "2026-01-02T00:00:05+00:00", 3.0),
+        ("results/runs/train/b", "train", "2026-01-02T00:00:09+00:00", 4.0),
+        ("figures/demo/lrp", "figure", "2026-01-02T00:00:20+00:00", 1.0),
+        ("results/small/lrp", "figure", "2026-01-01T00:00:00+00:00", 99.0),
+    ):
+        (tmp_path / place).mkdir(parents=True)
+        record = {"rule": rule, "started": started, "cpu_seconds": seconds}
+        (tmp_path / place / "x.run.json").write_text(json.dumps(record))
+    table = demo.seconds_of_jobs(tmp_path, datetime.fromisoformat("2026-01-02T00:00:05+00:00").timestamp() + 0.5)
+    assert table.to_dict("list") == {"rule": ["train", "figure"], "jobs": [2, 1], "seconds": [7.0, 1.0]}
+    text = list(demo.lines(table, 8.0, 2))
+    assert "3 jobs with a record took 8 of the 16 seconds of 2 cores" in text[0]
+    assert "| train | 2 | 7.0 | 43.8% |" in text
+    assert "## Where the time of `make demo` goes" in page([], {}, {"make demo": text})

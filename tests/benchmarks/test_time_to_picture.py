@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import torch
 from speed.processes import FailedError
-from time_to_picture import cases, contest, runs
+from time_to_picture import cases, contest, parts, runs
 from time_to_picture.cases import CASES, captured, save
 from time_to_picture.contest import Contest, best_smoothing
 from time_to_picture.contestants import CONTESTANTS, PLAIN, hindrance
@@ -23,7 +23,7 @@ from time_to_picture.workers.meter import CAP, GIVEN_UP, LEVELS, OWN_END, READ, 
 from time_to_picture.workers.watching import watching
 
 from leaklab.attacks import dlg
-from leaklab.attacks.base import Budget
+from leaklab.attacks.base import Budget, Reconstruction
 from leaklab.attacks.search.restarts import search
 from leaklab.data.dataset import Dataset
 from leaklab.models.generators.on_demand import GaussiansOnDemand
@@ -392,3 +392,14 @@ def test_ours_and_the_plain_loop_read_the_same_updates(made_up, tmp_path):
         assert 0 < run["seconds"][0] <= run["seconds"][2] <= run["total"]
         assert found["prior"] == 0.0
     assert "breaching" not in sys.modules
+
+
+def test_all_ways_to_an_exact_reading_find_the_image(made_up):
+    observation, knowledge, truth = captured(MLP)
+    for name, part in parts.parts(observation, knowledge).items():
+        found = part()
+        if isinstance(found, Reconstruction):
+            torch.testing.assert_close(found.images, truth[: len(found.images)], rtol=0, atol=1e-4, msg=name)
+    assert (
+        parts.page(parts.measured({parts.AS_IT_IS: list, parts.TOGETHER: list}, 1, 12), 12).count("| `analytic`") == 2
+    )
