@@ -17,6 +17,7 @@ from leaklab.records.collector import collect_never
 from leaklab.records.environment import duration
 from leaklab.records.errors import UserError
 from leaklab.records.git import stay_here
+from leaklab.records.interrupts import ENDED_BY_SIGINT, interruptible
 from leaklab.records.os_errors import line_of
 from leaklab.records.printing import one_line, print_anything
 from leaklab.records.progress import shown
@@ -59,7 +60,10 @@ def main() -> None:
     print_anything()
     try:
         stay_here()
-        app()
+        with interruptible():
+            app()
+    except KeyboardInterrupt:
+        sys.exit(ENDED_BY_SIGINT)
     except UserError as error:
         from leaklab.records.text_numbers import hinted
 

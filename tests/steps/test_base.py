@@ -17,9 +17,15 @@ from leaklab.steps.base import main
 
 ARGUMENTS = ["--spec", '{"scale": "small"}', "--output", "table=out/table.csv", "run=out/run.json"]
 FAILING = """
-import errno, sys
+import errno, os, signal, sys
 from leaklab.records.errors import UserError
 from leaklab.steps.base import main
+
+def pressed(other):
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+    except KeyboardInterrupt:
+        return other
 
 def run(job):
     raise {error}
@@ -161,6 +167,13 @@ class TestErrors:
             1,
             "leaklab make_table: mnist is missing: fetch it\n",
         )
+
+    def test_ctrl_c_is_one_line_whatever_was_raised(self):
+        for error in ("KeyboardInterrupt()", 'pressed(ValueError("no shape"))', 'pressed(UserError("fetch it"))'):
+            assert ended(error) == (
+                130,
+                "leaklab make_table: it was interrupted: run the same command again; what is finished is kept\n",
+            )
 
     @pytest.mark.parametrize("kind", ["ENOSPC", "EDQUOT"])
     def test_a_full_disk_is_one_line_that_names_the_file(self, kind):

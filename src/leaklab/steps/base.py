@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from leaklab.models.lanes.library import FACT, library, times_asked
 from leaklab.records.errors import UserError
+from leaklab.records.interrupts import ENDED_BY_SIGINT, interruptible
 from leaklab.records.plugins import blamed
 from leaklab.records.recorder import Recorder
 
@@ -78,8 +79,6 @@ class Job:
 
     def track(self, items: Iterable[Item], total: int, label: str) -> Iterator[Item]:
         """Yield the items with a progress bar on a terminal and about ten plain lines in a log."""
-        pass
-
         return track(items, total, label)
 
 
@@ -89,7 +88,7 @@ def main(rule: str, run: Callable[[Job], None], argv: list[str] | None = None) -
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     log.setLevel(logging.INFO)
     arguments = _parser(rule).parse_args(argv)
-    with _one_line_errors(rule):
+    with _one_line_errors(rule), interruptible() as go_on:
         recorder = Recorder(rule=rule, code=arguments.code, device=arguments.device)
         job = Job(
             spec=json.loads(arguments.spec),
@@ -102,6 +101,7 @@ def main(rule: str, run: Callable[[Job], None], argv: list[str] | None = None) -
         _limit_threads(arguments.threads)
         before = times_asked()
         run(job)
+        go_on()
         if times_asked() > before and library() is not None:
             job.note(**{FACT: True})
         recorder.finish(record, job.spec, job.inputs, job.outputs)
@@ -140,6 +140,9 @@ def _grouped(pairs: list[str]) -> dict[str, list[Path]]:
 def _one_line_errors(rule: str) -> Iterator[None]:
     try:
         yield
+    except KeyboardInterrupt:
+        print(f"leaklab {rule}: it was interrupted: run the same command again; {KEPT}", file=sys.stderr)
+        sys.exit(ENDED_BY_SIGINT)
     except UserError as error:
         sys.exit(f"leaklab {rule}: {error}")
     except OSError as error:
