@@ -151,12 +151,18 @@ def column_sums(rows: Tensor) -> Tensor:
 
 def gram(rows: Tensor) -> Tensor:
     """Return the products of the columns of bytes [N, P] with each other, float64 [P, P], without any rounding."""
-    if rows.device.type == "cpu" and hasattr(torch, "_int_mm"):
+    if rows.device.type == "cpu" and has_products_of_bytes():
         found = _by_bytes(rows)
         # some processors saturate pairs of such products: then the other way is taken
         if _is_right(found, rows):
             return found
     return _by_floats(rows)
+
+
+def has_products_of_bytes() -> bool:
+    """Tell whether the processor has instructions for them; torch without them takes twenty times as long as floats."""
+    known = getattr(torch.cpu, "_is_vnni_supported", None)
+    return hasattr(torch, "_int_mm") and known is not None and bool(known())
 
 
 def _by_bytes(rows: Tensor) -> Tensor:
