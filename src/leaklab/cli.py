@@ -60,8 +60,7 @@ def main() -> None:
     print_anything()
     try:
         stay_here()
-        with interruptible():
-            app()
+        interruptible()(app)()
     except KeyboardInterrupt:
         sys.exit(ENDED_BY_SIGINT)
     except UserError as error:
@@ -229,9 +228,8 @@ def calibrate(
 ) -> None:
     """Measure what training and attacks take on this machine, so that plans ask for the right times; some minutes.
 
-    Specs of scale paper are cut short and run on noise. The factors beside the costs that plans know lie in
-    data/calibration.json, one entry for the processor and one for a GPU; run this as a job on a node of the kind that
-    the others will run on.
+    Specs of scale paper are cut short and run on noise; factors of the costs that plans know go to
+    data/calibration.json, per kind of device. Run this as a job on a node of the kind that the others will run on.
     """
     from leaklab.calibrate import calibrated
     from leaklab.planning.gpus import device_wanted
