@@ -5,8 +5,8 @@ Five ways stand side by side in [ways to an evaluation](attack_ways.md): autogra
 another and by `torch.func`, each memory layout, and products of gradients that are never formed
 (`attacks/matching/module_gradients.py`), which is in use and the fastest. All that matters is done by the library's own
 convolutions: the same page says at which share of the peak they run here and in a plain gradient of one image, and what
-the operations would take at the peak, which is no longer than what the goal leaves. Compiled steps know no residual
-networks.
+the operations would take at the peak, with nothing between them, which leaves little room below the goal. Compiled
+steps know no residual networks.
 """
 PICTURE = """
 Ours and breaching's analytic attack read the image off by one division, exactly. [Parts of an exact

@@ -15,6 +15,7 @@ OURS, PLAIN, BREACHING = "ours", "plain", "breaching"
 SWEEP_GOAL, SHARE_GOAL, ATTACK_GOAL, NEVER_BEHIND = 5.0, 0.5, 3.0, 1.0
 ITEMS_GOAL, REPORT_GOAL, SMALL_GOAL, FACTOR, FACTOR_GOAL = 0.5, 5.0, 5.0, 2.0, 1.0
 DEMO_GOAL, TEST_GOAL, CORES = 180.0, 720.0, 2
+THOUSAND = 1000
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,9 @@ def missed(rows: Sequence[Row]) -> list[Row]:
 
 
 def shown(value: float) -> str:
-    """Return a number with three digits, ``∞``, or ``-``."""
+    """Return a number with three digits, or in whole numbers from a thousand on; ``∞``, or ``-``."""
     if value != value:
         return "-"
-    return f"{value:.3g}" if isfinite(value) else "∞"
+    if not isfinite(value):
+        return "∞"
+    return f"{value:,.0f}" if value >= THOUSAND else f"{value:.3g}"

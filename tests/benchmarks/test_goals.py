@@ -57,10 +57,12 @@ def test_a_page_says_what_its_rows_say():
         Row("Part", "fast", 5.0, inf, "x", peer="a peer", share=62.4),
         Row("Part", "slow", 0.5, 0.75, "s", at_most=True, missed="slow"),
         Row("Part", "unknown", 1.0, nan, "h"),
+        Row("Part", "long", 720.0, 3358.0, "s"),
     ]
     text = page(rows, {"slow": "Three ways."})
     assert "| fast | ≥ 5 x | ∞ x | a peer | 62 % | reached |" in text
     assert "| slow | ≤ 0.5 s | 0.75 s |  |  | **missed** |" in text
+    assert "| long | ≥ 720 s | 3,358 s |" in text
     assert "| unknown | ≥ 1 h | - |  |  | - |" in text
     assert "**slow.** Three ways." in text
     assert text.count("**Part**") == 1
