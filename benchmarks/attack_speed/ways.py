@@ -4,13 +4,11 @@ PYTHONPATH=benchmarks .venv/bin/python -m attack_speed.ways      writes benchmar
 """
 
 import sys
-import time
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from statistics import median
 
 import torch
 import torch.nn.functional as F
@@ -18,6 +16,7 @@ from paper_hours.counting import Counter
 from speed.costs import one_thread
 from speed.machine import description
 from speed.peak import peaks
+from speed.turns import in_turns
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
@@ -59,13 +58,8 @@ def main() -> None:
 
 def measured(made_ways: Mapping[str, Way], trials: int, repeats: int) -> dict[str, Found]:
     """Return medians of some turns by way, for one trial."""
-    times: dict[str, list[float]] = {name: [] for name in made_ways}
-    for _ in range(repeats):
-        for name, way in made_ways.items():
-            began = time.process_time()
-            way()
-            times[name].append(time.process_time() - began)
-    return {name: Found(median(times[name]) / trials, _flop(way) / trials) for name, way in made_ways.items()}
+    seconds = in_turns(made_ways, repeats)
+    return {name: Found(seconds[name] / trials, _flop(way) / trials) for name, way in made_ways.items()}
 
 
 def _flop(way: Way) -> float:

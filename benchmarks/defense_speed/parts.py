@@ -4,15 +4,14 @@ PYTHONPATH=benchmarks .venv/bin/python -m defense_speed.parts      writes benchm
 """
 
 import sys
-import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from statistics import median
 
 import torch
 import torch.nn.functional as F
 from speed.costs import one_thread
+from speed.turns import in_turns
 from torch import Tensor, nn
 from torch.func import jvp, vmap
 
@@ -32,14 +31,7 @@ Part = Callable[[], object]
 def main() -> None:
     """Measure all parts in turns, so that what the machine does besides falls on all of them alike."""
     one_thread()
-    parts = made()
-    times: dict[str, list[float]] = {name: [] for name in parts}
-    for _ in range(REPEATS):
-        for name, part in parts.items():
-            start = time.process_time()
-            part()
-            times[name].append(time.process_time() - start)
-    found = {name: median(own) for name, own in times.items()}
+    found = in_turns(made(), REPEATS)
     text = page(found)
     write_text(PAGE, text)
     sys.stdout.write(text)

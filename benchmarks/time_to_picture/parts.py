@@ -4,16 +4,15 @@ PYTHONPATH=benchmarks .venv/bin/python -m time_to_picture.parts      writes benc
 """
 
 import sys
-import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from statistics import median
 from typing import Any
 from unittest.mock import patch
 
 from speed.costs import one_thread
 from speed.machine import description
+from speed.turns import in_turns
 from torch import nn
 
 from leaklab.attacks import analytic
@@ -45,13 +44,8 @@ def main() -> None:
 
 def measured(made: Mapping[str, Part], repeats: int, updates: int) -> dict[str, float]:
     """Return the median processor seconds of each part for one update."""
-    times: dict[str, list[float]] = {name: [] for name in made}
-    for _ in range(repeats):
-        for name, part in made.items():
-            began = time.process_time()
-            part()
-            times[name].append(time.process_time() - began)
-    return {name: median(own) / (updates if name == TOGETHER else 1) for name, own in times.items()}
+    seconds = in_turns(made, repeats)
+    return {name: own / (updates if name == TOGETHER else 1) for name, own in seconds.items()}
 
 
 def parts(observation: Observation, knowledge: Knowledge) -> dict[str, Part]:
