@@ -21,7 +21,7 @@ from speed.page import wrapped
 from goals import demo
 from goals.missed import WHY
 from goals.page import page
-from goals.rows import CORES, every_row
+from goals.rows import CORES, Row, every_row
 from goals.suite import lines, seconds_of_tests
 from leaklab.records.files import write_table, write_text
 
@@ -35,19 +35,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--wait", nargs="+", choices=("demo", "test"), default=[], help="take the time of these first")
     for target in parser.parse_args(arguments).wait:
         keep(target, seconds_of(target))
-    text = wrapped(page(every_row(FOLDER), WHY, dict(_parts())))
+    rows = every_row(FOLDER)
+    text = wrapped(page(rows, WHY, dict(_parts(rows))))
     write_text(FOLDER / "goals.md", text)
     sys.stdout.write(text)
 
 
-def _parts() -> Iterator[tuple[str, list[str]]]:
-    """Yield what a stranger waits for, with the lines on where its time goes."""
-    if (FOLDER / DEMO).is_file():
-        waited = pd.read_csv(TABLE)
-        seconds = float(waited[waited["what"] == "make demo"]["seconds"].iloc[-1])
-        yield "make demo", list(demo.lines(pd.read_csv(FOLDER / DEMO), seconds, CORES))
-    if (FOLDER / SUITE).is_file():
-        yield "make test", list(lines(pd.read_csv(FOLDER / SUITE)))
+def _parts(rows: Sequence[Row]) -> Iterator[tuple[str, list[str]]]:
+    """Yield what a stranger waits for, with the lines on where its time goes and how it was measured."""
+    waited = pd.read_csv(TABLE).set_index("what")["machine"].to_dict() if TABLE.is_file() else {}
+    seconds = {row.missed: row.value for row in rows if row.missed in waited}
+    for what, name in (("make demo", DEMO), ("make test", SUITE)):
+        if what in seconds and (FOLDER / name).is_file():
+            table = pd.read_csv(FOLDER / name)
+            own = demo.lines(table, seconds[what], CORES) if name == DEMO else lines(table)
+            yield what, [f"Measured on {waited[what]}.", "", *own]
 
 
 def seconds_of(target: str) -> float:
