@@ -135,7 +135,7 @@ def page(found: Mapping[str, Found], peak: float) -> str:
     ]
     return (
         "# Ways to an evaluation of IG on a residual network\n\n"
-        f"`PYTHONPATH=benchmarks .venv/bin/python -m attack_speed.ways` made this page on {description()}:\n"
+        f"`PYTHONPATH=benchmarks .venv/bin/python -m attack_speed.ways` made this page on\n{description()}:\n"
         "ResNet-18 with CIFAR stem in evaluation state, single images, value and derivative of cosine and smoothing,\n"
         f"one thread; medians of processor time over {REPEATS} turns. All ways find the same derivative. *GFLOP* are\n"
         "those of matrix products and convolutions, which passes over values (normalisation, activations, sums) add\n"

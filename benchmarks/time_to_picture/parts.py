@@ -96,7 +96,7 @@ def page(seconds: Mapping[str, float], updates: int) -> str:
     lines = [f"| {name} | {1e3 * own:.3f} | {own / unit:.2f} |" for name, own in seconds.items()]
     return (
         "# Parts of an exact reading\n\n"
-        f"`PYTHONPATH=benchmarks .venv/bin/python -m time_to_picture.parts` made this page on {description()}:\n"
+        f"`PYTHONPATH=benchmarks .venv/bin/python -m time_to_picture.parts` made this page on\n{description()}:\n"
         f"the case *MLP, one image* of [time to a picture](time_to_picture.md), one update ({updates} where all are\n"
         f"read in one call), one thread; medians of processor time over {REPEATS} turns.\n\n"
         "| part | CPU ms | x as it is |\n| --- | --: | --: |\n" + "\n".join(lines) + "\n"

@@ -162,12 +162,16 @@ inputs, targets = torch.rand(2, 1, 4, 4), torch.tensor([0, 1])
 """
 
 
-@pytest.mark.parametrize(("options", "status"), [([], 3), (["--fail-above", "exact=5,gain=500"], 0)])
-def test_the_command_ends_with_the_status_of_its_word(tmp_path: Path, options: list[str], status: int) -> None:
+@pytest.mark.parametrize(
+    ("budget", "options", "status"), [("15s", [], 3), ("40s", ["--fail-above", "exact=5,gain=500"], 0)]
+)
+def test_the_command_ends_with_the_status_of_its_word(
+    tmp_path: Path, budget: str, options: list[str], status: int
+) -> None:
     (tmp_path / "case.py").write_text(CASE, encoding="utf-8")
-    command = [sys.executable, "-m", "leaklab.cli", "probe", "case.py", "--budget", "15s", "--json", *options]
+    command = [sys.executable, "-m", "leaklab.cli", "probe", "case.py", "--budget", budget, "--json", *options]
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert ended.returncode == status, ended.stderr
+    assert (ended.returncode, ended.stderr) == (status, "")
     assert json.loads(ended.stdout)["status"] == STATUS["read"]
 
 
@@ -175,11 +179,15 @@ def test_the_budget_of_a_command_holds_its_imports_and_the_file_too(tmp_path: Pa
     slow = "import time\ntime.sleep(5)\n" + CASE
     (tmp_path / "case.py").write_text(slow, encoding="utf-8")
     command = [sys.executable, "-m", "leaklab.cli", "probe", "case.py", "--budget", "6s", "--json"]
+    command += ["--fail-above", "exact=5"]
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     # what needs no time is told, and nothing else is begun
     missing = {stage["name"]: stage.get("not run") for stage in json.loads(ended.stdout)["stages"]}
     assert missing["bounds"] == "the budget was out"
     assert missing["inputs"] is None
+    # a gate that stays shut says why
+    assert ended.returncode == json.loads(ended.stdout)["status"] != 0
+    assert ended.stderr == "the limits are not asked: the budget was out before all was tried; raise --budget\n"
 
 
 FENCE = re.compile(r"```python\n# (\S+)\n(.*?)```", re.DOTALL)

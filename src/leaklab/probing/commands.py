@@ -106,5 +106,16 @@ def probe_file(
             sys.exit(INTERRUPTED)
         # what nobody measured must not open a gate: neither a budget that was out nor searches that were refused
         gated = limits is not None and (bool(broken) or (made.word in PASSING and made.data["measured"]))
+        if limits is not None and not gated:
+            typer.echo(f"the limits are not asked: {_why_not(made.word, made.data['ended'])}", err=True)
         statuses.append((3 if broken else 0) if gated else made.status)
     sys.exit(next((status for status in (1, 3, 5, 4) if status in statuses), 0))
+
+
+def _why_not(word: str, ended: str) -> str:
+    """Why limits say nothing about a card, as a line with its way out."""
+    if word not in PASSING:
+        return f"nothing is measured of what is {word}; read what the card says"
+    if ended == "budget":
+        return "the budget was out before all was tried; raise --budget"
+    return "not all searches ran or returned something; read what the card says of them"
