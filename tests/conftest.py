@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 gc.set_threshold(50_000, 20, 20)
 ROOT = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
+FORKED = (sys.executable, "-IS", str(Path(__file__).with_name("nursery.py")))
+"""Before a program or ``-m`` or ``-c``: forked of the process that has loaded the libraries (``nursery.py``)."""
+LOADED = ("snakemake", "leaklab")
 GIT_IDENTITY = {
     "GIT_AUTHOR_NAME": "tests",
     "GIT_AUTHOR_EMAIL": "tests@localhost",
@@ -41,6 +45,14 @@ FEW = ("lrp/table1", "lrp/table4", "lrp/table5", "lrp/figure2", "lrp/figure4", "
 """Items of ``few``: trainings, attacks, one without a run, and two that the demo leaves out."""
 
 
+def loaded(name):
+    """Return a module that lies beside this one."""
+    place = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    module = importlib.util.module_from_spec(place)
+    place.loader.exec_module(module)
+    return module
+
+
 def group_of(test):
     """Return what runs in one process, in order: all that rests on one fixture, what starts a Slurm, else a file.
 
@@ -55,6 +67,14 @@ def group_of(test):
         name for name, files in TOGETHER.items() if file.endswith(tuple(f"workflow/test_{one}.py" for one in files))
     ]
     return found[0] if found else file
+
+
+def pytest_configure(config):
+    """Let one process load the libraries for what the tests of `make test` start."""
+    if config.getoption("numprocesses", None) and not hasattr(config, "workerinput") and sys.platform == "linux":
+        nursery = loaded("nursery")
+        os.environ[nursery.ADDRESS] = str(Path(tempfile.mkdtemp(prefix="leaklab-tests-")) / "forks")
+        config.nursery = nursery.begin(Path(os.environ[nursery.ADDRESS]))  # it ends with this process
 
 
 def pytest_collection_modifyitems(items):
@@ -94,10 +114,15 @@ class Checkout:
 
     folder: Path
 
-    def run(self, *command: str, timeout: float = 600, **more: str) -> subprocess.CompletedProcess[str]:
-        """Run a command of the virtual environment (or git) in the checkout; stderr is joined to stdout."""
+    def run(
+        self, *command: str, timeout: float = 600, forked: bool = True, **more: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command of the virtual environment (or git) in the checkout; stderr is joined to stdout.
+
+        What loads libraries is forked of who has loaded them; not ``forked``, it starts as it does for a user.
+        """
         return subprocess.run(
-            command,
+            [*(FORKED if forked and command[0] in LOADED else ()), *command],
             cwd=self.folder,
             env=self.environment(more),
             stdout=subprocess.PIPE,
@@ -118,9 +143,9 @@ class Checkout:
         before = [more["PATH"]] if more and "PATH" in more else []
         return {**given, "PATH": os.pathsep.join([*before, str(BIN), os.environ["PATH"]])}
 
-    def must(self, *command: str, timeout: float = 600, **more: str) -> str:
+    def must(self, *command: str, timeout: float = 600, forked: bool = True, **more: str) -> str:
         """Run a command that has to succeed and return what it printed."""
-        done = self.run(*command, timeout=timeout, **more)
+        done = self.run(*command, timeout=timeout, forked=forked, **more)
         assert done.returncode == 0, f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-4000:]}"
         return done.stdout
 
@@ -206,7 +231,7 @@ def checkout(tmp_path_factory):
 def demo(checkout, made):
     """The checkout after `snakemake demo`, which said what lies beside it; tests that change anything take a copy."""
     with FileLock(f"{made}.lock"):
-        said = checkout.must("snakemake", "--cores", "2", "--", "demo", timeout=2400)
+        said = checkout.must("snakemake", "--cores", "2", "--", "demo", timeout=2400, forked=False)
         made.symlink_to(checkout.folder)
     checkout.folder.with_name("said.txt").write_text(said, encoding="utf-8")
     return checkout
@@ -247,10 +272,8 @@ def take_runs(source: Path, target: Path) -> None:
 @pytest.fixture(scope="session")
 def lazy_device():
     """The module ``lazy_device.py`` with torch's lazy device begun, which a process can do once only."""
-    place = importlib.util.spec_from_file_location("lazy_device", Path(__file__).with_name("lazy_device.py"))
-    module = importlib.util.module_from_spec(place)
     try:
-        place.loader.exec_module(module)
+        module = loaded("lazy_device")
         module.begin()
     except (ImportError, AttributeError, RuntimeError) as error:
         pytest.skip(f"this torch has no lazy device: {error}")

@@ -86,7 +86,8 @@ def watched(checkout, tmp_path_factory):
     (hook / "sitecustomize.py").write_text(WATCH, encoding="utf-8")
     path = f"{work.folder / 'src'}:{hook}"
     more = {"PYTHONPATH": path, "LEAKLAB_WATCHED": str(out)}
-    work.must("snakemake", "--cores", "2", "--quiet", "rules", "progress", "--", *TARGETS, timeout=1200, **more)
+    call = ("snakemake", "--cores", "2", "--quiet", "rules", "progress", "--", *TARGETS)
+    work.must(*call, timeout=1200, forked=False, **more)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(work.folder)
         ledger, sources, found = Ledger.scan(), Sources(work.folder / "src"), []
