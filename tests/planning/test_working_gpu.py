@@ -208,7 +208,8 @@ def test_another_executor_is_not_asked(hardware):
     ("argv", "found"),
     [
         (["--cores", "2", "demo"], Asked()),
-        (["--profile", "slurm", "-n"], Asked("slurm")),
+        (["--profile", "slurm"], Asked("slurm")),
+        (["--profile", "slurm", "-n"], Asked("slurm", dry=True)),
         (["--profile", "slurm", "--default-resources", "slurm_partition=big"], Asked("slurm", "big")),
         (["--no-such-option"], Asked()),
     ],

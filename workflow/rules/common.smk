@@ -60,6 +60,7 @@ from leaklab.records.errors import UserError
 from leaklab.records.git import unknown_commit
 from leaklab.records.os_errors import line_of
 from leaklab.records.text_numbers import hinted
+from leaklab.specs.base import RUNS
 from leaklab import fork_server
 
 
@@ -95,8 +96,12 @@ except UserError as error:
 except OSError as error:
     raise WorkflowError(f"leaklab: {line_of(error)}") from None
 if workflow.is_main_process:
-    PLACE = place_of_call(CONFIG.device, Asked.of(sys.argv[1:]))
+    ASKED = Asked.of(sys.argv[1:])
+    PLACE = place_of_call(CONFIG.device, ASKED)
     say(PLACE.line)
+    # a first call has many jobs, and plans them while libraries are imported
+    if ASKED.executor == "local" and not ASKED.dry and not RUNS.exists():
+        fork_server.start(fork_server.LEAST_JOBS)
 else:
     PLACE = place_of_job(CONFIG.device)
 ON_DEVICE = PLACE.resources

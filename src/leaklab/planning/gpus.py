@@ -63,10 +63,12 @@ class Asked:
     Attributes:
         executor: its name, e.g. ``slurm``; of a dry run, the one that it speaks of.
         partition: that the user named for all jobs; empty where none is.
+        dry: whether nothing is to run.
     """
 
     executor: str = "local"
     partition: str = ""
+    dry: bool = False
 
     @classmethod
     def of(cls, argv: Sequence[str]) -> "Asked":
@@ -79,7 +81,8 @@ class Asked:
         except SystemExit:  # no call of the command, whose arguments Snakemake has understood already
             return cls()
         partition = (found.default_resources or {}).get("slurm_partition")
-        return cls(found.executor or "local", (getattr(partition, "raw", "") or "").strip("'\""))
+        named = (getattr(partition, "raw", "") or "").strip("'\"")
+        return cls(found.executor or "local", named, bool(found.dryrun))
 
 
 def place_of_call(wanted: str, asked: Asked) -> Place:
