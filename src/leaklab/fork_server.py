@@ -34,7 +34,7 @@ QUEUE = 1000
 HELD: list[object] = []
 """Keeps the pipe to the server open until this process ends."""
 
-# What the server has imported, dear and common modules first; forks are made between any two of them.
+# What the server imports before it forks: whoever asks earlier waits, which is sooner than importing the rest itself.
 IMPORTED = (
     "torch", "pandas", "leaklab.steps.capture_updates", "leaklab.steps.run_attack", "leaklab.steps.score_attack",
     "leaklab.steps.train_federated", "leaklab.steps.check_theory", "leaklab.steps.make_table",
@@ -135,24 +135,25 @@ class Server:
         self.address = address
         self.selector = selectors.DefaultSelector()
         self.listener = socket.socket(fileno=listener)
-        self.selector.register(self.listener, selectors.EVENT_READ, self._fork)
         self.selector.register(sys.stdin, selectors.EVENT_READ, self._close)
         self.waiting: dict[int, socket.socket] = {}  # who waits for the end of which process
 
     def serve(self) -> None:
-        """Fork for whoever asks until the call ends, then wait for the forks that are left."""
+        """Import, fork for whoever asks until the call ends, then wait for the forks that are left."""
         import gc
         import importlib
+        import selectors
 
         for name in IMPORTED:
             try:
                 importlib.import_module(name)
             except Exception:  # noqa: BLE001  the job that needs it says what is wrong
                 continue
-            gc.freeze()  # a collection in a fork would copy all that is shared
             self._turn(0)
             if not self.address.exists():
-                break
+                return
+        gc.freeze()  # a collection in a fork would copy all that is shared
+        self.selector.register(self.listener, selectors.EVENT_READ, self._fork)
         while self.address.exists() or self.waiting:
             self._turn(None)
 
@@ -161,8 +162,11 @@ class Server:
             key.data(key.fileobj)
 
     def _close(self, _: object) -> None:
+        from contextlib import suppress
+
         self.selector.unregister(sys.stdin)
-        self.selector.unregister(self.listener)
+        with suppress(KeyError):  # while it imports
+            self.selector.unregister(self.listener)
         self.listener.close()
         self.address.unlink(missing_ok=True)
         self.address.parent.rmdir()
