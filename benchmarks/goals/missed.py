@@ -39,17 +39,18 @@ known before it does.
 """
 SUITE = """
 The suite is over ten thousand tests; those that start whole calls of Snakemake, a Slurm or a demo begin as a user's
-call does. Ways that were taken: one fork server for the steps of a call, one demo for all tests that look at it and
-whose runs other checkouts take over, kept plans between calls, and torchvision imported by those alone who need it.
-What is left is a long tail, below: no file of tests takes a tenth of the time, so that no single one of them can give
-what is missing; two cores would have to do what is now several times their time.
+call does. Ways that were taken: one process that has loaded the libraries, of which commands of tests and their steps
+are forked, one demo for all tests that look at it and whose runs other checkouts take over, kept plans between calls,
+and torchvision imported by those alone who need it. What is left is a long tail, below: no file of tests takes a tenth
+of the time, so that no single one of them can give what is missing; two cores would have to do what is now several
+times their time.
 """
 DEMO = """
-Ways that were taken: one fork server for the steps of a call, libraries imported by those alone who need them,
-templates kept as compiled; three jobs side by side on two cores save some seconds (`make demo CORES=3`, a line of
-`goals.csv`). Below stands what its jobs take: more than the goal allows one core, and less than two.
-Cores without a job that is ready are what is left, at the beginning, where the server imports, and at the end, where
-verdict and report come one after the other.
+Ways that were taken: one fork server for the steps of a call, which imports while a first call is planned and forks
+when it has all, libraries imported by those alone who need them, templates kept as compiled, and one job more than
+cores. Below stands what its jobs take: more than the goal allows one core, and less than two. Cores without a job that
+is ready are what is left, at the beginning, where the server imports, and at the end, where verdict and report come one
+after the other.
 """
 WHY = {
     key: " ".join(text.split())

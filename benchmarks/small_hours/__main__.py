@@ -12,13 +12,15 @@ import sys
 from pathlib import Path
 
 import pandas as pd
+from paper_hours.kinds import kept_kinds
 
 from leaklab.items.items import load_items
 from leaklab.planning.plan import build_plan
 from leaklab.records.files import write_table
 from leaklab.report.site.publication import Published
 from small_hours.again import compared
-from small_hours.page import AGAIN, JOBS, TABLE, write_page
+from small_hours.bound import bounds, core_peaks
+from small_hours.page import AGAIN, BOUND, JOBS, KINDS, TABLE, write_page
 from small_hours.recorded import SCALE, hours_of, recorded
 from small_hours.tables import groups, heaviest
 
@@ -46,6 +48,8 @@ def main() -> None:
         spent = hours_of(plan, Published.load(RESULTS).costs, recorded(RESULTS))
         write_table(FOLDER / TABLE, pd.DataFrame(groups(spent)))
         write_table(FOLDER / JOBS, pd.DataFrame(heaviest(spent)))
+        kinds = kept_kinds((one.job for one in spent), FOLDER / KINDS)
+        write_table(FOLDER / BOUND, pd.DataFrame(bounds(spent, plan, kinds, core_peaks())))
     sys.stdout.write(write_page(FOLDER))
 
 

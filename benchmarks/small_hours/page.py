@@ -9,6 +9,7 @@ from speed.page import markdown, wrapped
 from leaklab.records.files import write_text
 
 PAGE, TABLE, JOBS, AGAIN = "small_hours.md", "small_hours.csv", "small_hours_jobs.csv", "small_hours_again.csv"
+BOUND, KINDS = "small_hours_bound.csv", "small_hours_kinds.csv"
 CORES, GOAL_HOURS, SHOWN, JOBS_SHOWN = 2, 5, 30, 25
 HEADS = ["", "jobs", "processor hours", "share", "of these recorded", "evaluations", "longest job, s"]
 
@@ -16,19 +17,21 @@ HEADS = ["", "jobs", "processor hours", "share", "of these recorded", "evaluatio
 def write_page(folder: Path) -> str:
     """Write the page from the tables of a folder, and return it."""
     tables = [pd.read_csv(folder / name, keep_default_na=False) for name in (TABLE, JOBS)]
-    again = folder / AGAIN
-    text = page(*tables, pd.read_csv(again, keep_default_na=False) if again.is_file() else pd.DataFrame())
+    others = [folder / name for name in (AGAIN, BOUND)]
+    read = [pd.read_csv(file, keep_default_na=False) if file.is_file() else pd.DataFrame() for file in others]
+    text = page(*tables, *read)
     write_text(folder / PAGE, text)
     return text
 
 
-def page(table: pd.DataFrame, jobs: pd.DataFrame, again: pd.DataFrame) -> str:
+def page(table: pd.DataFrame, jobs: pd.DataFrame, again: pd.DataFrame, bound: pd.DataFrame) -> str:
     """Return the page in Markdown.
 
     Args:
         table: a line for all jobs, and one for each group of them.
         jobs: the longest.
         again: jobs that were run by two codes; may be empty.
+        bound: what the products of all jobs, and of each group, would take at the peak; may be empty.
     """
     rows: list[dict[Any, Any]] = table.to_dict("records")
     whole, groups = rows[0], rows[1:]
@@ -41,6 +44,8 @@ def page(table: pd.DataFrame, jobs: pd.DataFrame, again: pd.DataFrame) -> str:
     parts += ["## The longest jobs", markdown(["", "seconds", "evaluations", "items"], [_job(row) for row in
               jobs.to_dict("records")[:JOBS_SHOWN]]),
               f"Seconds with ~ are shares, see above. More of them are in [{JOBS}]({JOBS})."]  # fmt: skip
+    if len(bound):
+        parts += _bound(bound)
     if len(again):
         parts += _again(again)
     return wrapped("\n\n".join(parts) + "\n")
@@ -70,6 +75,25 @@ def _group(row: dict[Any, Any], hours: float) -> list[str]:
 def _job(row: dict[Any, Any]) -> list[str]:
     seconds = f"{'' if str(row['recorded']) == 'True' else '~'}{row['seconds']:.0f}"
     return [str(row["job"]), seconds, f"{row['evaluations']:,}" if row["evaluations"] else "-", str(row["items"])]
+
+
+def _bound(bound: pd.DataFrame) -> list[str]:
+    rows: list[dict[Any, Any]] = bound.to_dict("records")
+    whole, heads = rows[0], ["", "jobs", "processor hours", "PFLOP", "hours at the peak", "share of the peak"]
+    lines = [
+        [str(row["name"]), f"{row['jobs']:,}", f"{row['hours']:.2f}", f"{row['flop'] / 1e15:.3g}",
+         f"{row['hours_at_peak']:.2f}", f"{row['hours_at_peak'] / max(row['hours'], 1e-9):.0%}"]
+        for row in [*rows[1 : SHOWN + 1], whole]
+    ]  # fmt: skip
+    return [
+        "## What bounds them",
+        "The products that the jobs ask for, counted as in [scale paper on a GPU](paper_hours.md) and, of a search "
+        "that ended early, for the evaluations that it did; and the hours that they would take if a core did nothing "
+        f"else and as fast as large matrix products: {whole['float32']:.0f} GFLOP/s in float32 and "
+        f"{whole['float64']:.0f} in float64, measured here, while the hours are of several machines. Jobs without "
+        "products that are counted are left out.",
+        markdown(heads, lines),
+    ]
 
 
 def _again(again: pd.DataFrame) -> list[str]:

@@ -56,7 +56,7 @@ def parts(observation: Observation, knowledge: Knowledge) -> dict[str, Part]:
     return {
         AS_IT_IS: partial(read, one, knowledge),
         "of it: the network, built without weights": partial(blank, one, knowledge, "analytic"),
-        "of it: the network with its weights, whose first layer is asked for": partial(
+        "the network, built with its weights and asked for its first layer": partial(
             analytic.victim, one, knowledge, "analytic"
         ),
         "the same reading, where torch draws no first weights": partial(without_draws, one, knowledge),

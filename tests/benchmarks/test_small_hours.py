@@ -2,17 +2,21 @@
 
 import json
 import shutil
+from collections import defaultdict
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from paper_hours.kinds import Kind, words_of
 from small_hours.again import compared
-from small_hours.page import AGAIN, JOBS, PAGE, TABLE, write_page
-from small_hours.recorded import SCALE, fitted, hours_of, recorded
+from small_hours.bound import bounds, products_of
+from small_hours.page import AGAIN, BOUND, JOBS, PAGE, TABLE, write_page
+from small_hours.recorded import SCALE, Spent, fitted, hours_of, recorded
 from small_hours.tables import BY, groups, heaviest
 
 from leaklab.items.items import load_items
 from leaklab.planning.plan import build_plan
+from leaklab.planning.resources import cost
 from leaklab.report.site.publication import Published
 
 ROOT = Path(__file__).parents[2]
@@ -26,9 +30,18 @@ def costs():
 
 
 @pytest.fixture(scope="module")
-def spent(costs):
+def plan():
     items = {key: item for key, item in load_items().items() if key in (ARCHIVED, SHARING, "outpost/figure3", BARE)}
-    return hours_of(build_plan(items, (SCALE,)), costs, recorded(RESULTS))
+    return build_plan(items, (SCALE,))
+
+
+@pytest.fixture(scope="module")
+def spent(costs, plan):
+    return hours_of(plan, costs, recorded(RESULTS))
+
+
+KINDS = defaultdict(lambda: Kind("any", "any", "any", "float64", 1, 3.0, 0.0, 0.0, 0.0))
+"""Three operations for each unit of any kind."""
 
 
 def test_what_has_no_record_is_shared_out_by_weight():
@@ -63,13 +76,34 @@ def test_every_table_has_all_hours(spent):
             assert sum(row[column] for row in lines if row["by"] == by) == pytest.approx(lines[0][column], abs=1e-2)
 
 
+def test_a_training_asks_for_the_products_of_its_steps(spent, plan):
+    one = next(one for one in spent if one.job.spec.stage == "train")
+    assert products_of(one, plan, KINDS) == (3.0 * cost(one.job.spec).steps, "float64")
+
+
+def test_a_search_that_ended_early_asks_for_less():
+    attacked = build_plan({"lrp/figure2": load_items()["lrp/figure2"]}, (SCALE,))
+    job = next(job for job in attacked.jobs["attack"].values() if cost(job.spec).evaluations)
+    most = cost(job.spec).evaluations
+    for done, counted in ((0, most), (most, most), (most // 4, most // 4)):
+        one = Spent(job, ("lrp/figure2",), 1.0, None, done, True)
+        assert products_of(one, attacked, KINDS)[0] == pytest.approx(3.0 * counted)
+
+
+def test_hours_at_the_peak_are_operations_over_the_rate_of_their_precision(spent, plan):
+    whole, *groups_of_jobs = bounds(spent, plan, KINDS, {"float32": 1e-3, "float64": 2.0})
+    assert whole["hours_at_peak"] == pytest.approx(whole["flop"] / 2e9 / 3600)
+    assert whole["hours_at_peak"] == pytest.approx(sum(row["hours_at_peak"] for row in groups_of_jobs))
+    assert whole["jobs"] == len(spent) > sum(bool(words_of(one.job.spec)) for one in spent)
+
+
 def test_the_longest_jobs_come_first(spent):
     seconds = [row["seconds"] for row in heaviest(spent)]
     assert seconds == sorted(seconds, reverse=True)
 
 
 def test_the_page_is_made_of_the_tables(tmp_path):
-    for name in (TABLE, JOBS, AGAIN):
+    for name in (TABLE, JOBS, AGAIN, BOUND):
         if (ROOT / "benchmarks" / name).is_file():
             shutil.copy(ROOT / "benchmarks" / name, tmp_path)
     assert write_page(tmp_path) == (ROOT / "benchmarks" / PAGE).read_text()
