@@ -28,8 +28,11 @@ after another, each a row there too: imports, tables, findings, pages.
 """
 SMALL = """
 What was measured stands job by job, before and after, in [hours of small](small_hours.md): a score, a search under the
-two-level transform, and a search with a prior, which is as fast as before. The records that the hours are added up from
-were made before compiled steps, whose gain by job is not measured yet, nor is the bound of the whole reckoned.
+two-level transform, a search with a prior, which is as fast as before, and a training by compiled steps under a
+defense. The records that the hours are added up from were made before compiled steps, so the sum does not show their
+gain yet. What bounds it: the same page counts the products of all jobs and the hours that they would take at the peak
+of a core. Most of those are trainings of convolutional networks, whose compiled steps are near it
+([roofline](roofline.md)); searches on small networks take most of what is left, and are far from it.
 """
 PREDICTION = """
 Three ways were taken, and [growth](growth.md) says item by item what came of them: curves in place of constants, times

@@ -20,7 +20,7 @@ from leaklab.records.files import write_table
 from leaklab.report.site.publication import Published
 from small_hours.again import compared
 from small_hours.bound import bounds, core_peaks
-from small_hours.page import AGAIN, BOUND, JOBS, KINDS, TABLE, write_page
+from small_hours.page import AGAIN, BOUND, JOBS, KINDS, ROOFLINE, TABLE, write_page
 from small_hours.recorded import SCALE, hours_of, recorded
 from small_hours.tables import groups, heaviest
 
@@ -49,7 +49,7 @@ def main() -> None:
         write_table(FOLDER / TABLE, pd.DataFrame(groups(spent)))
         write_table(FOLDER / JOBS, pd.DataFrame(heaviest(spent)))
         kinds = kept_kinds((one.job for one in spent), FOLDER / KINDS)
-        write_table(FOLDER / BOUND, pd.DataFrame(bounds(spent, plan, kinds, core_peaks())))
+        write_table(FOLDER / BOUND, pd.DataFrame(bounds(spent, plan, kinds, core_peaks(FOLDER / ROOFLINE))))
     sys.stdout.write(write_page(FOLDER))
 
 

@@ -1,31 +1,33 @@
 """What the products of a scale's jobs would take at the peak of a core, beside the hours that the jobs took."""
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
-import torch
 from paper_hours.counting import Count
 from paper_hours.kinds import Kind, units_of, words_of
-from speed.peak import SIDE, best_rate
 
 from leaklab.planning.plan import Plan
 from leaklab.planning.resources import cost
+from leaklab.records.errors import UserError
 from small_hours.recorded import Spent
 from small_hours.tables import BY
 
 GROUPS = "rule and model"
 
 
-@torch.no_grad()
-def core_peaks() -> dict[str, float]:
-    """Return the best rate of one thread here, in GFLOP/s of matrix products, for each precision."""
+def core_peaks(roofline: Path) -> dict[str, float]:
+    """Return the GFLOP/s of a core for each precision: of the page of the roofline, and half of it for twice the bits.
 
-    def product(dtype: torch.dtype) -> Callable[[], object]:
-        square = torch.ones(SIDE, SIDE, dtype=dtype)
-        return lambda: square @ square
-
-    kinds = {"float32": torch.float32, "float64": torch.float64}
-    return {name: round(best_rate(product(dtype), 2.0 * SIDE**3), 1) for name, dtype in kinds.items()}
+    Raises:
+        UserError: the page says no rate.
+    """
+    said = re.search(r"([\d.,]+) GFLOP/s \(sgemm", roofline.read_text(encoding="utf-8"))
+    if said is None:
+        raise UserError(f"{roofline}: it says no GFLOP/s of sgemm: run python -m roofline")
+    rate = float(said[1].replace(",", ""))
+    return {"float32": rate, "float64": rate / 2}
 
 
 def products_of(one: Spent, plan: Plan, kinds: Mapping[str, Kind]) -> tuple[float, str]:

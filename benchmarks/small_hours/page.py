@@ -9,7 +9,7 @@ from speed.page import markdown, wrapped
 from leaklab.records.files import write_text
 
 PAGE, TABLE, JOBS, AGAIN = "small_hours.md", "small_hours.csv", "small_hours_jobs.csv", "small_hours_again.csv"
-BOUND, KINDS = "small_hours_bound.csv", "small_hours_kinds.csv"
+BOUND, KINDS, ROOFLINE = "small_hours_bound.csv", "small_hours_kinds.csv", "roofline.md"
 CORES, GOAL_HOURS, SHOWN, JOBS_SHOWN = 2, 5, 30, 25
 HEADS = ["", "jobs", "processor hours", "share", "of these recorded", "evaluations", "longest job, s"]
 
@@ -89,9 +89,9 @@ def _bound(bound: pd.DataFrame) -> list[str]:
         "## What bounds them",
         "The products that the jobs ask for, counted as in [scale paper on a GPU](paper_hours.md) and, of a search "
         "that ended early, for the evaluations that it did; and the hours that they would take if a core did nothing "
-        f"else and as fast as large matrix products: {whole['float32']:.0f} GFLOP/s in float32 and "
-        f"{whole['float64']:.0f} in float64, measured here, while the hours are of several machines. Jobs without "
-        "products that are counted are left out.",
+        f"else and as fast as large matrix products do on the machine of the [roofline]({ROOFLINE}): "
+        f"{whole['float32']:.0f} GFLOP/s in float32, and half of it in float64. The hours are of several machines, not "
+        "all as fast. Groups without counted products have no row; *all* has them, too.",
         markdown(heads, lines),
     ]
 

@@ -9,14 +9,15 @@ import pandas as pd
 import pytest
 from paper_hours.kinds import Kind, words_of
 from small_hours.again import compared
-from small_hours.bound import bounds, products_of
-from small_hours.page import AGAIN, BOUND, JOBS, PAGE, TABLE, write_page
+from small_hours.bound import bounds, core_peaks, products_of
+from small_hours.page import AGAIN, BOUND, JOBS, PAGE, ROOFLINE, TABLE, write_page
 from small_hours.recorded import SCALE, Spent, fitted, hours_of, recorded
 from small_hours.tables import BY, groups, heaviest
 
 from leaklab.items.items import load_items
 from leaklab.planning.plan import build_plan
 from leaklab.planning.resources import cost
+from leaklab.records.errors import UserError
 from leaklab.report.site.publication import Published
 
 ROOT = Path(__file__).parents[2]
@@ -95,6 +96,16 @@ def test_hours_at_the_peak_are_operations_over_the_rate_of_their_precision(spent
     assert whole["hours_at_peak"] == pytest.approx(whole["flop"] / 2e9 / 3600)
     assert whole["hours_at_peak"] == pytest.approx(sum(row["hours_at_peak"] for row in groups_of_jobs))
     assert whole["jobs"] == len(spent) > sum(bool(words_of(one.job.spec)) for one in spent)
+
+
+def test_the_peak_is_what_the_roofline_says(tmp_path):
+    assert core_peaks(ROOT / "benchmarks" / ROOFLINE)["float32"] > 1
+    page = tmp_path / "page.md"
+    page.write_text("at most\n1,050 GFLOP/s (sgemm, 1024 x 1024)")
+    assert core_peaks(page) == {"float32": 1050.0, "float64": 525.0}
+    page.write_text("nothing")
+    with pytest.raises(UserError, match="python -m roofline"):
+        core_peaks(page)
 
 
 def test_the_longest_jobs_come_first(spent):
