@@ -45,7 +45,9 @@ def _pages() -> Iterator[str]:
     """Yield the names that pages have in the site."""
     for folder in (DOCS, *OUTSIDE):
         for path in (ROOT / folder).rglob("*.md"):
-            yield in_site(path.relative_to(ROOT).as_posix())
+            place = path.relative_to(ROOT)
+            if not any(part.startswith(".") for part in place.parts):  # such as the environments of peers
+                yield in_site(place.as_posix())
 
 
 def in_site(path: str) -> str:

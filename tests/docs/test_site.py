@@ -2,6 +2,7 @@
 
 import re
 import socket
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
@@ -31,11 +32,23 @@ def site(tmp_path_factory):
     return folder
 
 
+def test_what_an_environment_of_peers_brings_is_no_page(tmp_path, monkeypatch):
+    place = spec_from_file_location("build_site", ROOT / "docs/build_site.py")
+    build_site = module_from_spec(place)
+    place.loader.exec_module(build_site)
+    for name in ("docs/one.md", "benchmarks/two.md", "benchmarks/.venvs/peer/LICENSE.md"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    monkeypatch.setattr(build_site, "ROOT", tmp_path)
+    assert set(build_site._pages()) == {"one.md", "benchmarks/two.md"}
+
+
 def test_every_page_of_the_documentation_is_a_page_of_the_site(site):
     folders = {"docs": ".", "config": "config", "profiles": "profiles", "benchmarks": "benchmarks"}
     for source, target in folders.items():
-        for page in (ROOT / source).rglob("*.md"):
-            name = page.relative_to(ROOT / source).with_suffix(".html").as_posix().replace("README", "index")
+        found = [page.relative_to(ROOT / source) for page in (ROOT / source).rglob("*.md")]
+        for page in (page for page in found if not page.parts[0].startswith(".")):
+            name = page.with_suffix(".html").as_posix().replace("README", "index")
             text = (site / target / name).read_text(encoding="utf-8")
             assert 'class="md-nav__link md-nav__link--active"' in text, f"{name} is not in the navigation"
 
