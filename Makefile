@@ -41,9 +41,8 @@ $(READY): requirements.lock pyproject.toml
 	@$(BIN)/python -m leaklab.models.lanes.library
 	@touch $@
 
-# one job more than cores: while Snakemake closes one and begins the next, the cores have the others
 demo: $(READY) ## the whole chain on embedded data; prints where the report is
-	@$(BIN)/snakemake --cores $$(($(CORES) + 1)) -- demo
+	@$(SNAKEMAKE) -- demo
 	@$(BIN)/leaklab report --scale demo
 
 test: $(READY) lint ## all checks and tests, with the demo end to end

@@ -24,8 +24,7 @@ gc.set_threshold(50_000, 20, 20)
 ROOT = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
 FORKED = (sys.executable, "-IS", str(Path(__file__).with_name("nursery.py")))
-"""Before a program or ``-m`` or ``-c``: forked of the process that has loaded the libraries (``nursery.py``)."""
-LOADED = ("snakemake", "leaklab")
+"""Before a program: forked of the process that has loaded the libraries (``nursery.py``)."""
 GIT_IDENTITY = {
     "GIT_AUTHOR_NAME": "tests",
     "GIT_AUTHOR_EMAIL": "tests@localhost",
@@ -53,6 +52,9 @@ def loaded(name):
     return module
 
 
+NURSERY = loaded("nursery")
+
+
 def group_of(test):
     """Return what runs in one process, in order: all that rests on one fixture, what starts a Slurm, else a file.
 
@@ -72,9 +74,8 @@ def group_of(test):
 def pytest_configure(config):
     """Let one process load the libraries for what the tests of `make test` start."""
     if config.getoption("numprocesses", None) and not hasattr(config, "workerinput") and sys.platform == "linux":
-        nursery = loaded("nursery")
-        os.environ[nursery.ADDRESS] = str(Path(tempfile.mkdtemp(prefix="leaklab-tests-")) / "forks")
-        config.nursery = nursery.begin(Path(os.environ[nursery.ADDRESS]))  # it ends with this process
+        os.environ[NURSERY.ADDRESS] = str(Path(tempfile.mkdtemp(prefix="leaklab-tests-")) / "forks")
+        config.nursery = NURSERY.begin(Path(os.environ[NURSERY.ADDRESS]))  # it ends with this process
 
 
 def pytest_collection_modifyitems(items):
@@ -122,7 +123,7 @@ class Checkout:
         What loads libraries is forked of who has loaded them; not ``forked``, it starts as it does for a user.
         """
         return subprocess.run(
-            [*(FORKED if forked and command[0] in LOADED else ()), *command],
+            [*(FORKED if forked and command[0] in NURSERY.PROGRAMS else ()), *command],
             cwd=self.folder,
             env=self.environment(more),
             stdout=subprocess.PIPE,

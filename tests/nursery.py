@@ -1,10 +1,10 @@
 """A process that has loaded the libraries, of which tests fork the commands that they start.
 
-torch takes three to five seconds of a processor to import, Snakemake one, and hundreds of tests start either. What is
-forked is a process of its own, with its arguments, folder, environment and files 0 to 2; it imports `leaklab` itself,
-from the path that it is given, as a start would. Where there is no nursery the command starts as ever.
+What is forked is a process of its own, with its arguments, folder, environment and files 0 to 2; it imports `leaklab`
+itself, from the path that it is given, as a start would. Where there is no nursery the command starts as ever. That of
+`benchmarks/chaos` is another one: it loads one workspace's code, too, and keeps a list of who lives, to kill them.
 
-python -IS tests/nursery.py NAME|-m MODULE|-c CODE [ARGUMENT ...]      starts or forks one
+python -IS tests/nursery.py PROGRAM [ARGUMENT ...]      starts or forks one
 """
 
 import os
@@ -15,6 +15,8 @@ from types import ModuleType
 from typing import Any
 
 ADDRESS = "LEAKLAB_TEST_NURSERY"
+"""Not the fork server's own: what starts as a user's command does has a server of its own."""
+BIN = Path(sys.executable).parent
 PROGRAMS = {"snakemake": "snakemake.cli", "leaklab": "leaklab.cli"}
 IMPORTED = (
     "torch", "snakemake.cli", "pandas", "pyarrow.parquet", "safetensors.torch", "scipy.optimize", "scipy.stats",
@@ -47,16 +49,12 @@ def become(name: str, arguments: list[str]) -> None:
     sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
     given = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
-    first = str(Path(sys.executable).parent) if name in PROGRAMS else "" if name == "-c" else str(Path.cwd())
-    sys.path[:0] = [first, *given]
     if name in PROGRAMS:
-        sys.argv = [f"{first}/{name}", *arguments]
+        sys.path[:0] = [str(BIN), *given]
+        sys.argv = [str(BIN / name), *arguments]
         import_module(PROGRAMS[name]).main()
-    elif name == "-c":
-        sys.argv = ["-c", *arguments[1:]]
-        exec(compile(arguments[0], "<string>", "exec"), {"__name__": "__main__"})
-    else:
-        name, *arguments = arguments if name == "-m" else [name, *arguments]
+    else:  # a step
+        sys.path[:0] = [str(Path.cwd()), *given]
         sys.argv = [name, *arguments]
         runpy.run_module(name, run_name="__main__", alter_sys=True)
 
@@ -89,9 +87,7 @@ def main() -> None:
         if ended is not None:
             server.end_as(ended)
         del os.environ[server.ADDRESS]
-    program = f"{Path(sys.executable).parent}/{name}"
-    words = [program, *rest] if name in PROGRAMS else [sys.executable, name, *rest]
-    os.execv(words[0], words)
+    os.execv(BIN / name, [str(BIN / name), *rest])
 
 
 if __name__ == "__main__":

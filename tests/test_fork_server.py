@@ -229,3 +229,20 @@ def test_all_that_it_imports_is_there():
     """A module that was renamed would only make jobs slower, and nobody would notice."""
     for name in fork_server.IMPORTED:
         __import__(name)
+
+
+@pytest.mark.workflow
+def test_a_first_call_plans_while_libraries_are_imported(checkout, tmp_path):
+    first = checkout.clone(tmp_path / "first").only("lrp/table4")
+    running = subprocess.Popen(
+        ["snakemake", "--cores", "1", "--", "demo"], cwd=first.folder, env=first.environment(),
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    server = first.process("fork_server.py", "--serve")
+    assert not (first.folder / ".snakemake/locks").exists()
+    os.killpg(running.pid, signal.SIGKILL)
+    running.wait(timeout=60)
+    limit = time.monotonic() + 60
+    while Path(f"/proc/{server}").exists():
+        assert time.monotonic() < limit, "it imports for nobody"
+        time.sleep(0.1)

@@ -28,11 +28,11 @@ after another, each a row there too: imports, tables, findings, pages.
 """
 SMALL = """
 What was measured stands job by job, before and after, in [hours of small](small_hours.md): a score, a search under the
-two-level transform, a search with a prior, which is as fast as before, and a training by compiled steps under a
-defense. The records that the hours are added up from were made before compiled steps, so the sum does not show their
-gain yet. What bounds it: the same page counts the products of all jobs and the hours that they would take at the peak
-of a core. Most of those are trainings of convolutional networks, whose compiled steps are near it
-([roofline](roofline.md)); searches on small networks take most of what is left, and are far from it.
+two-level transform, a search with a prior, which is as fast as before, and a training under a defense. The records
+that the hours are added up from were made before compiled steps, whose gain by job is not measured yet. What bounds it:
+the same page counts the products of all jobs and the hours that they would take at the peak of a core. Most of those
+are trainings of convolutional networks, whose compiled steps are near it ([roofline](roofline.md)); searches on small
+networks take most of what is left, and are far from it.
 """
 PREDICTION = """
 Three ways were taken, and [growth](growth.md) says item by item what came of them: curves in place of constants, times
@@ -41,19 +41,18 @@ and of several machines: where attacks became faster since, the plan says less t
 known before it does.
 """
 SUITE = """
-The suite is over ten thousand tests; those that start whole calls of Snakemake, a Slurm or a demo begin as a user's
-call does. Ways that were taken: one process that has loaded the libraries, of which commands of tests and their steps
-are forked, one demo for all tests that look at it and whose runs other checkouts take over, kept plans between calls,
-and torchvision imported by those alone who need it. What is left is a long tail, below: no file of tests takes a tenth
-of the time, so that no single one of them can give what is missing; two cores would have to do what is now several
-times their time.
+The suite is over ten thousand tests; those that start whole calls of Snakemake, a Slurm or a demo weigh most. Ways that
+were taken: one process that has loaded the libraries, of which commands of tests and their steps are forked, one demo
+for all tests that look at it and whose runs other checkouts take over, kept plans between calls, and torchvision
+imported by those alone who need it. What is left is a long tail, below: no file of tests takes a tenth of the time, so
+that no single one of them can give what is missing; two cores would have to do what is now several times their time.
 """
 DEMO = """
 Ways that were taken: one fork server for the steps of a call, which imports while a first call is planned and forks
-when it has all, libraries imported by those alone who need them, templates kept as compiled, and one job more than
-cores. Below stands what its jobs take: more than the goal allows one core, and less than two. Cores without a job that
-is ready are what is left, at the beginning, where the server imports, and at the end, where verdict and report come one
-after the other.
+when it has all, libraries imported by those alone who need them, templates kept as compiled; three jobs side by side on
+two cores saved some seconds in one run (`make demo CORES=3`, a line of `goals.csv`). Below stands what its jobs take:
+more than the goal allows one core, and less than two. Cores without a job that is ready are what is left, at the
+beginning, where the server imports, and at the end, where verdict and report come one after the other.
 """
 WHY = {
     key: " ".join(text.split())

@@ -16,6 +16,7 @@ import leaklab
 from leaklab.guests.verdict import STATUS
 from leaklab.probing.case_file import read_case
 from leaklab.probing.client import Client
+from leaklab.probing.commands import _why_not
 from leaklab.probing.probe import probe
 
 ROOT = Path(__file__).parents[2]
@@ -188,6 +189,21 @@ def test_the_budget_of_a_command_holds_its_imports_and_the_file_too(tmp_path: Pa
     # a gate that stays shut says why
     assert ended.returncode == json.loads(ended.stdout)["status"] != 0
     assert ended.stderr == "the limits are not asked: the budget was out before all was tried; raise --budget\n"
+
+
+@pytest.mark.parametrize(
+    ("word", "data", "why"),
+    [
+        ("read", {"measured": True, "ended": "complete"}, ""),
+        ("read", {"measured": False, "ended": "budget"}, "raise --budget"),
+        ("stood", {"measured": False, "ended": "complete"}, "not all searches"),
+        ("no premise", {"measured": False, "ended": "complete"}, "the word is no premise"),
+    ],
+)
+def test_a_gate_says_why_it_does_not_ask_its_limits(word: str, data: dict[str, object], why: str) -> None:
+    said = _why_not(word, data)
+    assert bool(said) == bool(why)
+    assert why in said
 
 
 FENCE = re.compile(r"```python\n# (\S+)\n(.*?)```", re.DOTALL)

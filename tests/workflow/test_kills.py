@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
 
@@ -69,19 +68,3 @@ def test_a_killed_call_is_followed_by_the_next_one(few, tmp_path, when):
     assert "its lock is removed" in torn.must(*command)
     assert (run / "weights.safetensors").is_file()
     assert list((torn.folder / ".snakemake/calls").iterdir()) == []
-
-
-def test_a_first_call_plans_while_libraries_are_imported(checkout, tmp_path):
-    first = checkout.clone(tmp_path / "first").only("lrp/table4")
-    running = subprocess.Popen(
-        ["snakemake", "--cores", "1", "--", "demo"], cwd=first.folder, env=first.environment(),
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
-    server = first.process("fork_server.py", "--serve")
-    assert not (first.folder / ".snakemake/locks").exists()
-    os.killpg(running.pid, signal.SIGKILL)
-    running.wait(timeout=60)
-    limit = time.monotonic() + 60
-    while Path(f"/proc/{server}").exists():
-        assert time.monotonic() < limit, "it imports for nobody"
-        time.sleep(0.1)

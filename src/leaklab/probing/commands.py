@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -104,18 +104,22 @@ def probe_file(
             typer.echo(f"above the limit: {line}", err=True)
         if made.data["ended"] == "interrupted":
             sys.exit(INTERRUPTED)
-        # what nobody measured must not open a gate: neither a budget that was out nor searches that were refused
-        gated = limits is not None and (bool(broken) or (made.word in PASSING and made.data["measured"]))
-        if limits is not None and not gated:
-            typer.echo(f"the limits are not asked: {_why_not(made.word, made.data['ended'])}", err=True)
-        statuses.append((3 if broken else 0) if gated else made.status)
+        why_not = "" if broken else _why_not(made.word, made.data)
+        if limits is not None and why_not:
+            typer.echo(f"the limits are not asked: {why_not}", err=True)
+        statuses.append(made.status if limits is None or why_not else 3 if broken else 0)
     sys.exit(next((status for status in (1, 3, 5, 4) if status in statuses), 0))
 
 
-def _why_not(word: str, ended: str) -> str:
-    """Why limits say nothing about a card, as a line with its way out."""
+def _why_not(word: str, data: Mapping[str, Any]) -> str:
+    """Return why limits may not open a gate for a card, with the way out; empty where they may.
+
+    What nobody measured must not: neither a budget that was out nor searches that were refused.
+    """
     if word not in PASSING:
-        return f"nothing is measured of what is {word}; read what the card says"
-    if ended == "budget":
+        return f"the word is {word}, of which nothing is measured; read what the card says"
+    if data["measured"]:
+        return ""
+    if data["ended"] == "budget":
         return "the budget was out before all was tried; raise --budget"
     return "not all searches ran or returned something; read what the card says of them"
