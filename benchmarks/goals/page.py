@@ -10,8 +10,8 @@ OPENING = """
 `make bench` ends with this page: each goal of speed beside what the benchmarks measured. *x* is processor time as a
 multiple of ours beside a peer in the same run, or the seconds of the best peer over the best of ours; above 1 ours is
 ahead, and ∞ is where no peer came so far in half of the updates. Where nothing stands, nothing was measured yet.
-The pages: [time to a picture](time_to_picture.md), [training](training.md), [roofline](roofline.md), [attacks](attacks.md),
-[operations](operations.md), [hours of small](small_hours.md), [growth](growth.md),
+The pages: [time to a picture](time_to_picture.md), [training](training.md), [roofline](roofline.md),
+[attacks](attacks.md), [operations](operations.md), [hours of small](small_hours.md), [growth](growth.md),
 [scale paper on a GPU](paper_hours.md).
 """
 WORDS = {True: "reached", False: "**missed**", None: "-"}
