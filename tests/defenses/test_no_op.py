@@ -138,7 +138,8 @@ def test_a_new_plug_in_that_does_nothing_fails_these_tests_by_itself(tmp_path):
         (room / f"{name.replace('-', '_')}.py").write_text(IDLE.format(body=body), encoding="utf-8")
     here = tmp_path / "tests/defenses"
     here.mkdir(parents=True)
-    for path in (ROOT / "tests/conftest.py", Path(__file__)):
+    helpers = (path for path in (ROOT / "tests").glob("*.py") if not path.name.startswith("test_"))
+    for path in (*helpers, Path(__file__)):
         target = tmp_path / path.relative_to(ROOT)
         target.write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "idle or laplace", str(here)]

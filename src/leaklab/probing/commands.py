@@ -5,12 +5,15 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from leaklab.guests.commands import INTERRUPTED, usage
 from leaklab.records.errors import UserError
+
+if TYPE_CHECKING:
+    from leaklab.probing.card import Probe
 
 LIMITS = ("exact", "gain")
 PASSING = ("read", "stood", "undecided")
@@ -99,16 +102,22 @@ def probe_file(
         typer.echo(made.json() if as_json else made.data["sentence"])
         if out is not None:
             made.write(out / name if name else out)
-        broken = made.above(limits or {})
-        for line in broken:
-            typer.echo(f"above the limit: {line}", err=True)
         if made.data["ended"] == "interrupted":
             sys.exit(INTERRUPTED)
-        why_not = "" if broken else _why_not(made.word, made.data)
-        if limits is not None and why_not:
-            typer.echo(f"the limits are not asked: {why_not}", err=True)
-        statuses.append(made.status if limits is None or why_not else 3 if broken else 0)
+        statuses.append(made.status if limits is None else _gate(made, limits))
     sys.exit(next((status for status in (1, 3, 5, 4) if status in statuses), 0))
+
+
+def _gate(made: "Probe", limits: Mapping[str, float]) -> int:
+    """Say which limits a card is above, or why they are not asked, and return the exit status."""
+    broken = made.above(limits)
+    for line in broken:
+        typer.echo(f"above the limit: {line}", err=True)
+    why_not = "" if broken else _why_not(made.word, made.data)
+    if why_not:
+        typer.echo(f"the limits are not asked: {why_not}", err=True)
+        return made.status
+    return 3 if broken else 0
 
 
 def _why_not(word: str, data: Mapping[str, Any]) -> str:
