@@ -9,7 +9,8 @@ from speed.page import markdown, wrapped
 from leaklab.records.files import write_text
 
 PAGE, TABLE, JOBS, AGAIN = "small_hours.md", "small_hours.csv", "small_hours_jobs.csv", "small_hours_again.csv"
-BOUND, KINDS, ROOFLINE = "small_hours_bound.csv", "small_hours_kinds.csv", "roofline.md"
+BOUND, GAINED = "small_hours_bound.csv", "small_hours_gained.csv"
+KINDS, ROOFLINE = "small_hours_kinds.csv", "roofline.md"
 CORES, GOAL_HOURS, SHOWN, JOBS_SHOWN = 2, 5, 30, 25
 HEADS = ["", "jobs", "processor hours", "share", "of these recorded", "evaluations", "longest job, s"]
 
@@ -17,14 +18,14 @@ HEADS = ["", "jobs", "processor hours", "share", "of these recorded", "evaluatio
 def write_page(folder: Path) -> str:
     """Write the page from the tables of a folder, and return it."""
     tables = [pd.read_csv(folder / name, keep_default_na=False) for name in (TABLE, JOBS)]
-    others = [folder / name for name in (AGAIN, BOUND)]
+    others = [folder / name for name in (AGAIN, BOUND, GAINED)]
     read = [pd.read_csv(file, keep_default_na=False) if file.is_file() else pd.DataFrame() for file in others]
     text = page(*tables, *read)
     write_text(folder / PAGE, text)
     return text
 
 
-def page(table: pd.DataFrame, jobs: pd.DataFrame, again: pd.DataFrame, bound: pd.DataFrame) -> str:
+def page(table: pd.DataFrame, jobs: pd.DataFrame, again: pd.DataFrame, bound: pd.DataFrame, then: pd.DataFrame) -> str:
     """Return the page in Markdown.
 
     Args:
@@ -32,6 +33,7 @@ def page(table: pd.DataFrame, jobs: pd.DataFrame, again: pd.DataFrame, bound: pd
         jobs: the longest.
         again: jobs that were run by two codes; may be empty.
         bound: what the products of all jobs, and of each group, would take at the peak; may be empty.
+        then: what all jobs, and those like one of ``again``, would take by the code of today; may be empty.
     """
     rows: list[dict[Any, Any]] = table.to_dict("records")
     whole, groups = rows[0], rows[1:]
@@ -48,6 +50,8 @@ def page(table: pd.DataFrame, jobs: pd.DataFrame, again: pd.DataFrame, bound: pd
         parts += _bound(bound)
     if len(again):
         parts += _again(again)
+    if len(then):
+        parts += _then(then)
     return wrapped("\n\n".join(parts) + "\n")
 
 
@@ -110,4 +114,24 @@ def _again(again: pd.DataFrame) -> list[str]:
         "rounds. Same bytes: all runs by both codes wrote the same files. A machine that others use makes the same run "
         f"longer or shorter: ratios near 1 say nothing. Commits are in [{AGAIN}]({AGAIN}).",
         markdown(heads, lines),
+    ]
+
+
+def _then(then: pd.DataFrame) -> list[str]:
+    rows: list[dict[Any, Any]] = then.to_dict("records")
+    whole, groups = rows[0], rows[1:]
+    lines = [
+        [str(row["name"]), f"{row['jobs']:,}", f"{row['hours']:.2f}", f"{row['hours_then']:.2f}",
+         f"{row['hours'] / max(row['hours_then'], 1e-9):.2f}"]
+        for row in [*groups, whole]
+    ]  # fmt: skip
+    rest = float(whole["hours"]) - sum(float(row["hours"]) for row in groups)
+    return [
+        "## By the code of today",
+        "If jobs of a rule, model and method gain what the job of theirs above gained, the least where there are "
+        "several, and those without one gain nothing: an estimate, as few jobs stand for many. Only jobs that were "
+        "recorded before the older of the two codes gain.",
+        markdown(["", "jobs", "processor hours", "by the code of today", "times faster"], lines),
+        f"**{whole['hours_then']:.1f} processor hours**, {whole['hours_then'] / CORES:.1f} on {CORES} cores, "
+        f"{rest:.1f} of them as before because no job like them was run by two codes.",
     ]

@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections import defaultdict
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pandas as pd
@@ -10,7 +11,8 @@ import pytest
 from paper_hours.kinds import Kind, words_of
 from small_hours.again import compared
 from small_hours.bound import bounds, core_peaks, products_of
-from small_hours.page import AGAIN, BOUND, JOBS, PAGE, ROOFLINE, TABLE, write_page
+from small_hours.gained import committed, gained
+from small_hours.page import AGAIN, BOUND, GAINED, JOBS, PAGE, ROOFLINE, TABLE, write_page
 from small_hours.recorded import SCALE, Spent, fitted, hours_of, recorded
 from small_hours.tables import BY, groups, heaviest
 
@@ -108,13 +110,34 @@ def test_the_peak_is_what_the_roofline_says(tmp_path):
         core_peaks(page)
 
 
+def test_jobs_gain_what_the_job_like_them_gained_unless_they_are_younger(spent):
+    """The least of two gains counts; one of another group, or of no job of the plan, changes nothing."""
+    one = max((one for one in spent if one.recorded and one.job.spec.stage == "train"), key=lambda one: one.seconds)
+    name = f"{one.job.spec.stage}/{one.job.name}"
+    again = [{"job": name, "times_faster": gain, "commit_before": "old"} for gain in (4.0, 2.0)]
+    again.append({"job": "train/nothing", "times_faster": 9.0, "commit_before": "old"})
+    records, late = recorded(RESULTS), datetime(2100, 1, 1, tzinfo=UTC)
+    whole, group = gained(spent, records, again, lambda commit: late)
+    assert group["hours_then"] == pytest.approx(group["hours"] / 2)
+    assert 0 < one.seconds / 3600 <= group["hours"] * 1.0001
+    assert whole["hours"] == pytest.approx(sum(one.seconds for one in spent) / 3600)
+    assert whole["hours_then"] == pytest.approx(whole["hours"] - group["hours"] / 2)
+    (whole,) = gained(spent, records, again, lambda commit: datetime(2000, 1, 1, tzinfo=UTC))
+    assert whole["hours_then"] == whole["hours"]
+
+
+def test_a_commit_that_is_not_here_is_one_line():
+    with pytest.raises(UserError, match=r"0000000000 .*git fetch"):
+        committed("0000000000")
+
+
 def test_the_longest_jobs_come_first(spent):
     seconds = [row["seconds"] for row in heaviest(spent)]
     assert seconds == sorted(seconds, reverse=True)
 
 
 def test_the_page_is_made_of_the_tables(tmp_path):
-    for name in (TABLE, JOBS, AGAIN, BOUND):
+    for name in (TABLE, JOBS, AGAIN, BOUND, GAINED):
         if (ROOT / "benchmarks" / name).is_file():
             shutil.copy(ROOT / "benchmarks" / name, tmp_path)
     assert write_page(tmp_path) == (ROOT / "benchmarks" / PAGE).read_text()
