@@ -66,14 +66,15 @@ def pictures(folder: Path) -> Iterator[Row]:
     table = _read(folder / "time_to_picture.csv")
     found = rows_to_picture(table, CASES, CONTESTANTS) if len(table) else []
     for case in CASES:
-        one = compared(found, case, together=False)
-        for counted in (False, True):
-            if case.goal is None and not counted:
+        for together, counted, goal in (
+            (False, False, case.goal), (False, True, NEVER_BEHIND), (True, True, case.goal),
+        ):  # fmt: skip
+            if goal is None:
                 continue
-            goal = NEVER_BEHIND if counted else float(case.goal or 0.0)
-            words = f"{case.title}, alone, {'prior counted' if counted else 'prior excluded'}"
+            way, prior = "side by side" if together else "alone", "counted" if counted else "excluded"
             yield Row(
-                "Time to a picture of 25 dB", words, goal, one.ratio(GOAL_LEVEL, prior=counted), "x",
+                "Time to a picture of 25 dB", f"{case.title}, {way}, prior {prior}", goal,
+                compared(found, case, together=together).ratio(GOAL_LEVEL, prior=counted), "x",
                 peer="the best peer", missed=f"picture {case.name}",
             )  # fmt: skip
 

@@ -52,8 +52,9 @@ class Contest:
 
     def hold(self) -> dict[str, str]:
         """Measure what is missing, and return why contestants cannot be measured here, by name."""
-        pythons, missing = interpreters(self.contestants, python_of)
-        for case, contestant, updates in self._turns():
+        turns = list(self._turns()) if time.monotonic() < self.until else []
+        pythons, missing = interpreters(self.contestants, python_of) if turns else ({}, {})
+        for case, contestant, updates in turns:
             if contestant.name in missing:
                 continue
             if time.monotonic() >= self.until:

@@ -299,7 +299,12 @@ def test_no_run_is_made_twice_and_side_by_side_comes_last(tmp_path, monkeypatch)
     contest_of(tmp_path, both, 2).hold()
     assert made == [("ours-dlg", (1,)), ("ours-dlg-together", (0, 1))]
     made.clear()
+    monkeypatch.setattr(contest, "interpreters", lambda asked, of: pytest.fail("it installs what nobody runs"))
     contest_of(tmp_path, both, 2).hold()
+    assert made == []
+    late = contest_of(tmp_path, [BY_NAME["ours-ig"]], 2)
+    late.until = time.monotonic()
+    assert late.hold() == {}
     assert made == []
 
 
