@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from speed.machine import description
+
 from leaklab.records.files import sha256
 from leaklab.specs.base import RUNS
 from small_hours.recorded import RECORD, recorded
@@ -60,7 +62,7 @@ def compared(job: str, before: Path, changed: Mapping[str, str], times: int, res
         "job": job, "changed": " ".join(f"{key}={value}" for key, value in changed.items()), "runs": times,
         "seconds_before": round(old, 2), "seconds": round(new, 2), "times_faster": round(old / max(new, TICK), 2),
         "same_bytes": len(written) == 1,
-        "commit_before": _commit(before), "commit": _commit(SOURCE),
+        "commit_before": _commit(before), "commit": _commit(SOURCE), "machine": description(),
     }  # fmt: skip
 
 

@@ -107,12 +107,15 @@ def _again(again: pd.DataFrame) -> list[str]:
         for row in again.to_dict("records")
     ]  # fmt: skip
     heads = ["", "with", "s before", "s", "times faster", "same bytes"]
+    machines = "; ".join(sorted({str(row["machine"]) or "one that was not noted" for row in again.to_dict("records")}))
     return [
         "## Jobs, before and after",
         "Processor seconds of a job, without what a fork of the call's server has imported; the least of some runs by "
         "either code in turn (`--again`, see the head of `__main__.py`). Many are cut short by fewer iterations or "
         "rounds. Same bytes: all runs by both codes wrote the same files. A machine that others use makes the same run "
-        f"longer or shorter: ratios near 1 say nothing. Commits are in [{AGAIN}]({AGAIN}).",
+        f"longer or shorter: ratios near 1 say nothing. Measured on {machines}; "
+        f"what compiled steps gain on the machine of the [roofline]({ROOFLINE}) stands there. Commits are in "
+        f"[{AGAIN}]({AGAIN}).",
         markdown(heads, lines),
     ]
 
