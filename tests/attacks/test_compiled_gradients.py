@@ -9,6 +9,7 @@ from torch.testing import assert_close
 from leaklab.attacks.matching import gradients as matching
 from leaklab.attacks.matching.compiled import CompiledGradients, can_be_compiled
 from leaklab.attacks.matching.gradients import general_gradients, layered_gradients, trial_gradients
+from leaklab.models.lanes.description import Description
 from leaklab.models.lanes.library import library
 from leaklab.records import plugins
 from leaklab.records.streams import stream
@@ -37,13 +38,13 @@ class Scaled(nn.Module):
 
 CASES = {
     "dlg-lenet": (1, 28, 28), "cnn-small": (1, 28, 28), "cnn-leaky": (3, 32, 32), "odd": (3, 12, 13),
-    "prepared": (3, 12, 13),
+    "prepared": (3, 12, 13), "cnn-mnist": (1, 28, 28),
 }  # fmt: skip
 
 
 def build(name, dtype=torch.float64):
     shape, draws = CASES[name], stream(0, name)
-    settings = {"cnn-leaky": {"convolutions": 3}, "cnn-small": {"dropout": 0.0}}.get(name, {})
+    settings = {"cnn-leaky": {"convolutions": 3}, "cnn-small": {"dropout": 0.0}, "cnn-mnist": {}}.get(name, {})
     if name == "prepared":
         network = nn.Sequential(Scaled(), *odd())
     else:
@@ -130,6 +131,30 @@ def test_what_the_library_does_not_know_is_left_to_other_ways(monkeypatch):
     assert not can_be_compiled(build("dlg-lenet").to(torch.bfloat16))
     monkeypatch.setattr(matching, "library", lambda: None)
     assert trial_gradients(build("dlg-lenet")) is layered_gradients
+
+
+@pytest.mark.parametrize(("name", "few"), [("dlg-lenet", 0), ("cnn-small", 0), ("cnn-leaky", 2), ("cnn-mnist", 8)])
+def test_few_samples_of_a_network_with_many_products_are_left_to_the_faster_way(monkeypatch, name, few):
+    monkeypatch.setattr(matching, "layered_gradients", lambda *given: asked.append(given) or layered_gradients(*given))
+    asked, network = [], build(name)
+    way = trial_gradients(network)
+    for trials, batch in ((1, 1), (2, 1), (1, 2), (3, 1), (4, 2), (9, 1)):
+        asked.clear()
+        found, derivatives = through(way, network, *samples(name, trials, batch))
+        assert bool(asked) == (trials * batch <= few), (trials, batch)
+        same, theirs = through(layered_gradients, network, *samples(name, trials, batch))
+        for one, other in zip((*found, *derivatives), (*same, *theirs), strict=True):
+            assert_close(one, other, **EXACT)
+
+
+def test_products_of_a_description_are_those_of_the_layers():
+    """Of strides, borders and windows that are no squares; counted by the shapes that torch returns."""
+    network, counted, values = odd(), 0, torch.zeros(1, *CASES["odd"])
+    for layer in network:
+        values = layer(values)
+        if isinstance(layer, nn.Conv2d | nn.Linear):
+            counted += values.numel() * layer.weight[0].numel()
+    assert Description.of(network, CASES["odd"], dropping=False).products == counted
 
 
 def test_tensors_without_numbers_take_the_way_without_a_compiler():

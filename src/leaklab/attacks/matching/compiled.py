@@ -17,6 +17,11 @@ from leaklab.models.lanes.calls import Opened, Trials, is_ours
 from leaklab.models.lanes.description import Description, fits_lanes
 
 Other = Callable[[nn.Sequential, Tensor, Tensor], list[Tensor]]
+FEW = ((4_000_000, 8), (1_250_000, 2))
+"""Products of a sample -> samples: of networks with more products than that, so few samples are left to products of
+matrices, which are faster while most lanes of a vector are empty: ``benchmarks/attack_few.md``. Numbers for all
+processors, so that the same way is taken wherever there is a compiler.
+"""
 
 
 def can_be_compiled(network: nn.Sequential) -> bool:
@@ -39,10 +44,13 @@ def _apart(network: nn.Sequential) -> tuple[list[nn.Module], nn.Sequential]:
 
 
 class CompiledGradients:
-    """What ``gradients.layered_gradients`` returns, for a network that ``can_be_compiled``."""
+    """What ``gradients.layered_gradients`` returns, for a network that ``can_be_compiled``.
+
+    Few samples of a network with many products are left to the other way, which is faster then.
+    """
 
     def __init__(self, network: nn.Sequential, library: ctypes.CDLL, other: Other) -> None:
-        """Take the network in the state in which it is attacked; ``other`` is for what the library cannot read."""
+        """Take the network in the state in which it is attacked; ``other`` is for the rest."""
         self._other = other
         self._before, self._rest = _apart(network)
         self._opened, self._descriptions = Opened(library), dict[torch.Size, Description]()
@@ -59,6 +67,8 @@ class CompiledGradients:
         if shape not in self._descriptions:
             self._descriptions[shape] = Description.of(self._rest, (shape[0], shape[1], shape[2]), dropping=False)
         description = self._descriptions[shape]
+        if trials[0] * trials[1] <= next((few for many, few in FEW if description.products > many), 0):
+            return self._other(network, inputs, targets)
         weights = [parameters[name].detach() for name in description.names]
         found = _OfTrials.apply(values.contiguous(), targets.contiguous(), self._opened, description, weights)
         by_name = dict(zip(description.names, found, strict=True))

@@ -8,6 +8,7 @@ order, samples side by side in vectors, in which every layer is products of sing
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 import torch
 from torch import nn
@@ -45,6 +46,11 @@ class Description:
     masks: list[str]
     drops: bool
 
+    @property
+    def products(self) -> int:
+        """Return the products of a forward pass of one sample."""
+        return sum(_products(layer) for layer in self.layers if layer.kind in (CONVOLUTION, AFFINE))
+
     @classmethod
     def of(cls, network: nn.Sequential, input_shape: Shape, dropping: bool) -> "Description":
         """Describe a network for which ``fits_lanes`` holds."""
@@ -69,6 +75,14 @@ class Description:
             sides = sides if flat else (*outputs.shape[1:], 1, 1)[:3]
             values = outputs
         return cls(found, names, masks, dropping)
+
+
+def _products(layer: Layer) -> int:
+    if layer.kind == AFFINE:
+        return int(layer.outputs * layer.channels * layer.high * layer.wide)
+    kernels = (layer.high, layer.kernel_high), (layer.wide, layer.kernel_wide)
+    steps = prod((side + 2 * layer.padding - kernel) // layer.stride + 1 for side, kernel in kernels)
+    return int(layer.outputs * layer.channels * layer.kernel_high * layer.kernel_wide * steps)
 
 
 def _layer(layer: nn.Module, sides: Sequence[int], outputs: int) -> Layer:
