@@ -37,32 +37,37 @@ SAMPLES = (1, 2, 3, 4, 8)
 def main() -> None:
     """Measure every network, precision and number of samples; either way in turns."""
     one_thread()
-    rows = [row for network in NETWORKS for dtype in (torch.float32, torch.float64) for row in _rows(*network, dtype)]
+    rows = [row_of(*network, dtype) for network in NETWORKS for dtype in (torch.float32, torch.float64)]
     text = page(rows)
     write_text(PAGE, text)
     sys.stdout.write(text)
 
 
-def _rows(
-    name: str, settings: Mapping[str, object], shape: tuple[int, int, int], dtype: torch.dtype
-) -> list[list[str]]:
+def row_of(name: str, settings: Mapping[str, object], shape: tuple[int, int, int], dtype: torch.dtype) -> list[str]:
+    """Return a network, its precision, its products, and the ratio of times for each number of samples.
+
+    Raises:
+        UserError: there are no compiled steps.
+    """
     network = plugins.load("models", name, dict(settings)).build(shape, CLASSES).to(dtype).eval().requires_grad_(False)
     way, other = gradients.trial_gradients(network), gradients.layered_gradients
     if not isinstance(way, compiled.CompiledGradients):
         raise UserError("compiled steps cannot be had on this machine: install a C++ compiler")
+    ratios, few = [], compiled.FEW
+    compiled.FEW = ()
+    try:
+        for samples in SAMPLES:
+            images, targets = (part.to(dtype) for part in _drawn(samples, shape))
+            ways = {
+                key: partial(_once, one, network, images, targets) for key, one in (("ours", way), ("other", other))
+            }
+            found = in_turns({"ours": one, "other": theirs}, REPEATS)
+            ratios.append(f"{found['other'] / found['ours']:.2f}")
+    finally:
+        compiled.FEW = few
     products = Description.of(network, shape, dropping=False).products
-    ratios = []
-    few, compiled.FEW = compiled.FEW, ()
-    for samples in SAMPLES:
-        images, targets = (part.to(dtype) for part in _drawn(samples, shape))
-        found = in_turns(
-            {key: partial(_once, one, network, images, targets) for key, one in (("ours", way), ("other", other))},
-            REPEATS,
-        )
-        ratios.append(f"{found['other'] / found['ours']:.2f}")
-    compiled.FEW = few
     size = "x".join(map(str, shape))
-    return [[f"{name}, {size}", str(dtype).removeprefix("torch."), f"{products / MILLION:.2f}", *ratios]]
+    return [f"{name}, {size}", str(dtype).removeprefix("torch."), f"{products / MILLION:.2f}", *ratios]
 
 
 def _drawn(samples: int, shape: tuple[int, int, int]) -> tuple[Tensor, Tensor]:
@@ -77,7 +82,7 @@ def _once(way: gradients.TrialGradients, network: nn.Sequential, images: Tensor,
 
 
 def page(rows: list[list[str]]) -> str:
-    """Return the page: rows of a network, its precision, its products, and a ratio for each number of samples."""
+    """Return the page of rows, see ``row_of``."""
     left = " and ".join(
         f"up to {few} samples of a network with more than {many / MILLION:g} million products a sample"
         for many, few in reversed(compiled.FEW)

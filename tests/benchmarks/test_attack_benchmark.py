@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from attack_speed import contest
+from attack_speed import contest, few
 from attack_speed.contest import heat_of
 from attack_speed.contestants import CONTESTANTS
 from attack_speed.material import Material, made
@@ -30,6 +30,10 @@ from speed.contestants import OURS
 from speed.costs import StepCost, step_cost
 from speed.environments import NotInstalledError
 from speed.processes import FailedError
+
+from leaklab.attacks.matching import compiled
+from leaklab.attacks.matching.gradients import layered_gradients
+from leaklab.models.lanes.library import library
 
 PYTHON = Path(sys.executable)
 DLG = replace(WORKLOADS[0], name="tiny-dlg", trials=2, iterations=INNER, image_shape=(3, 8, 8))
@@ -318,3 +322,18 @@ def test_ways_are_held_against_the_peak_by_the_operations_that_they_do(materials
     assert all(one.flop == alone for name, one in found.items() if name.startswith(GRADIENT))
     text = page_of_ways(found, 100.0)
     assert all(f"| {name} | " in text for name in found)
+
+
+@pytest.mark.skipif(library() is None, reason="no compiled steps on this machine")
+def test_few_samples_are_measured_by_the_way_that_is_left_otherwise(monkeypatch):
+    """The rule is back afterwards, and the page says it."""
+    monkeypatch.setattr(few, "REPEATS", 1)
+    before, asked = compiled.FEW, []
+    monkeypatch.setattr(few.gradients, "layered_gradients", lambda *given: asked.append(1) or layered_gradients(*given))
+    name, precision, products, *ratios = row = few.row_of("cnn-leaky", {"convolutions": 2}, (1, 28, 28), torch.float32)
+    assert before == compiled.FEW
+    assert (name, precision, products) == ("cnn-leaky, 1x28x28", "float32", "1.61")
+    assert len(ratios) == len(asked) == len(few.SAMPLES)
+    assert all(float(ratio) > 0 for ratio in ratios)
+    text = few.page([row])
+    assert all(f"up to {samples} samples" in text for _, samples in before)
