@@ -58,10 +58,8 @@ def row_of(name: str, settings: Mapping[str, object], shape: tuple[int, int, int
     try:
         for samples in SAMPLES:
             images, targets = (part.to(dtype) for part in _drawn(samples, shape))
-            ways = {
-                key: partial(_once, one, network, images, targets) for key, one in (("ours", way), ("other", other))
-            }
-            found = in_turns({"ours": one, "other": theirs}, REPEATS)
+            ours, theirs = (partial(_once, one, network, images, targets) for one in (way, other))
+            found = in_turns({"ours": ours, "other": theirs}, REPEATS)
             ratios.append(f"{found['other'] / found['ours']:.2f}")
     finally:
         compiled.FEW = few
