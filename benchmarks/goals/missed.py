@@ -22,17 +22,17 @@ matrix products of the same shapes a larger ratio needs a faster processor.
 """
 COMMANDS = """
 Each way that was measured has a row in [operations](operations.md), with the seconds without it: runs of items kept,
-items kept, pictures kept, the scoreboard's protections kept, tables read by column, garbage left alone, numbers without
-intervals where none is shown. Templates are kept as compiled since. What is left are parts that one process does one
-after another, each a row there too: imports, tables, findings, pages.
+items kept, pictures kept, templates kept as compiled, the scoreboard's protections kept, tables read by column, garbage
+left alone, numbers without intervals where none is shown. What is left are parts that one process does one after
+another, each a row there too: imports, tables, findings, pages.
 """
 SMALL = """
-What was measured stands job by job, before and after, in [hours of small](small_hours.md): a score, a search under the
-two-level transform, a search with a prior, which is as fast as before, and a training under a defense. The records
-that the hours are added up from were made before compiled steps, whose gain by job is not measured yet. What bounds it:
-the same page counts the products of all jobs and the hours that they would take at the peak of a core. Most of those
-are trainings of convolutional networks, whose compiled steps are near it ([roofline](roofline.md)); searches on small
-networks take most of what is left, and are far from it.
+What was measured stands job by job, before and after, in [hours of small](small_hours.md): a score, searches and
+trainings, by older code and by that of today; the records that the hours are added up from were made by older code, and
+the same page says what they would come to if jobs gained what those like them did. What bounds it: the page counts the
+products of all jobs and the hours that they would take at the peak of a core. Most of those are trainings of
+convolutional networks, whose compiled steps are near it ([roofline](roofline.md)), and which gain little where those of
+torch are, too; searches on small networks take most of what is left, and are far from it.
 """
 PREDICTION = """
 Three ways were taken, and [growth](growth.md) says item by item what came of them: curves in place of constants, times

@@ -142,7 +142,7 @@ def whole(folder: Path) -> Iterator[Row]:
     yield Row("The whole", words, SMALL_GOAL, hours, "h", at_most=True, missed="small")
     then = _read(folder / "small_hours_gained.csv")
     hours = float(then[then["name"] == "all"]["hours_then"].iloc[0]) / CORES if len(then) else float("nan")
-    words = "the same, if jobs gained since what those like them did (estimated)"
+    words = "the same, estimated with what jobs like them gained since"
     yield Row("The whole", words, SMALL_GOAL, hours, "h", at_most=True, missed="small")
     items = _read(folder / "growth_items.csv")
     if len(items):
