@@ -49,7 +49,8 @@ class Row:
         """Whether the goal is reached; None where nothing was measured."""
         if self.value != self.value:
             return None
-        return self.value <= self.goal if self.at_most else self.value >= self.goal
+        # a number of a table is one of numpy's, and so is what it compares to
+        return bool(self.value <= self.goal if self.at_most else self.value >= self.goal)
 
 
 def every_row(folder: Path) -> list[Row]:

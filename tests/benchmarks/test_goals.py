@@ -46,6 +46,8 @@ def test_commands_and_predictions_are_read_by_their_names(tmp_path):
     assert [row.met for row in commands(tmp_path)] == [True, None]
     values = [row.value for row in whole(tmp_path)]
     assert values[:3] == [4.0, 2.5, 50.0]
+    # a goal that is missed has its words, whatever kind of number the table has
+    assert [row.missed for row in missed(whole(tmp_path))] == ["prediction"]
 
 
 def test_without_tables_nothing_is_said_to_be_reached_or_missed(tmp_path):
