@@ -6,6 +6,7 @@ import importlib.util
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,8 @@ from filelock import FileLock
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # plans and syntax trees of thousands of tests stay in memory, and each collection walks through all of them
 gc.set_threshold(50_000, 20, 20)
+# what a script starts in the background ignores Ctrl-C, and so would all that tests start and press it for
+signal.signal(signal.SIGINT, signal.default_int_handler)
 ROOT = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
 FORKED = (sys.executable, "-IS", str(Path(__file__).with_name("nursery.py")))

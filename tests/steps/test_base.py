@@ -3,6 +3,7 @@
 import errno
 import hashlib
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -167,6 +168,9 @@ class TestErrors:
             1,
             "leaklab make_table: mnist is missing: fetch it\n",
         )
+
+    def test_ctrl_c_is_heard_by_what_tests_start_even_where_a_script_started_them_in_the_background(self):
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
     def test_ctrl_c_is_one_line_whatever_was_raised(self):
         for error in ("KeyboardInterrupt()", 'pressed(ValueError("no shape"))', 'pressed(UserError("fetch it"))'):
