@@ -21,7 +21,7 @@ from leaklab.report.site.publication import Published
 from small_hours.again import compared
 from small_hours.bound import bounds, core_peaks
 from small_hours.gained import gained
-from small_hours.page import AGAIN, BOUND, GAINED, JOBS, KINDS, ROOFLINE, TABLE, write_page
+from small_hours.page import AGAIN, BOUND, GAINED, JOBS, KINDS, ROOFLINE, TABLE, lines_of, write_page
 from small_hours.recorded import SCALE, hours_of, recorded
 from small_hours.tables import groups, heaviest
 
@@ -42,7 +42,7 @@ def main() -> None:
             parser.error("--again compares with the code of a folder: name it by --before")
         line = compared(asked.again, asked.before, dict(pair.split("=", 1) for pair in asked.set), asked.times, RESULTS)
         file = FOLDER / AGAIN
-        write_table(file, pd.concat([_lines(file), pd.DataFrame([line])]))
+        write_table(file, pd.concat([lines_of(file), pd.DataFrame([line])]))
     elif not asked.page:
         plan = build_plan(load_items(), (SCALE,))
         records = recorded(RESULTS)
@@ -51,13 +51,9 @@ def main() -> None:
         write_table(FOLDER / JOBS, pd.DataFrame(heaviest(spent)))
         kinds = kept_kinds((one.job for one in spent), FOLDER / KINDS)
         write_table(FOLDER / BOUND, pd.DataFrame(bounds(spent, plan, kinds, core_peaks(FOLDER / ROOFLINE))))
-        again = _lines(FOLDER / AGAIN).to_dict("records")
+        again = lines_of(FOLDER / AGAIN).to_dict("records")
         write_table(FOLDER / GAINED, pd.DataFrame(gained(spent, records, again)))
     sys.stdout.write(write_page(FOLDER))
-
-
-def _lines(file: Path) -> pd.DataFrame:
-    return pd.read_csv(file, keep_default_na=False) if file.is_file() else pd.DataFrame()
 
 
 if __name__ == "__main__":

@@ -38,8 +38,7 @@ def gained(
 
     Args:
         spent: all jobs.
-        records: path of a record -> its content; a job without one is as old as the item that it is of, and none of
-            these was made by either code.
+        records: path of a record -> its content; a job without one counts as older than any code.
         again: lines of ``again.compared``; of several in a group the least gain counts.
         when: a commit was made.
     """

@@ -17,12 +17,14 @@ HEADS = ["", "jobs", "processor hours", "share", "of these recorded", "evaluatio
 
 def write_page(folder: Path) -> str:
     """Write the page from the tables of a folder, and return it."""
-    tables = [pd.read_csv(folder / name, keep_default_na=False) for name in (TABLE, JOBS)]
-    others = [folder / name for name in (AGAIN, BOUND, GAINED)]
-    read = [pd.read_csv(file, keep_default_na=False) if file.is_file() else pd.DataFrame() for file in others]
-    text = page(*tables, *read)
+    text = page(*(lines_of(folder / name) for name in (TABLE, JOBS, AGAIN, BOUND, GAINED)))
     write_text(folder / PAGE, text)
     return text
+
+
+def lines_of(file: Path) -> pd.DataFrame:
+    """Return a table, its empty cells as empty texts; without lines where there is no file."""
+    return pd.read_csv(file, keep_default_na=False) if file.is_file() else pd.DataFrame()
 
 
 def page(table: pd.DataFrame, jobs: pd.DataFrame, again: pd.DataFrame, bound: pd.DataFrame, then: pd.DataFrame) -> str:
@@ -132,8 +134,8 @@ def _then(then: pd.DataFrame) -> list[str]:
     return [
         "## By the code of today",
         "If jobs of a rule, model and method gain what the job of theirs above gained, the least where there are "
-        "several, and those without one gain nothing: an estimate, as few jobs stand for many. Only jobs that were "
-        "recorded before the older of the two codes gain.",
+        "several, and those without one gain nothing: an estimate, as few jobs stand for many. Jobs that were recorded "
+        "after the older of the two codes was committed gain nothing either; those without a record count as older.",
         markdown(["", "jobs", "processor hours", "by the code of today", "times faster"], lines),
         f"**{whole['hours_then']:.1f} processor hours**, {whole['hours_then'] / CORES:.1f} on {CORES} cores, "
         f"{rest:.1f} of them as before because no job like them was run by two codes.",

@@ -44,7 +44,7 @@ CASES = {
 
 def build(name, dtype=torch.float64):
     shape, draws = CASES[name], stream(0, name)
-    settings = {"cnn-leaky": {"convolutions": 3}, "cnn-small": {"dropout": 0.0}, "cnn-mnist": {}}.get(name, {})
+    settings = {"cnn-leaky": {"convolutions": 3}, "cnn-small": {"dropout": 0.0}}.get(name, {})
     if name == "prepared":
         network = nn.Sequential(Scaled(), *odd())
     else:
